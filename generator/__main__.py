@@ -1,0 +1,109 @@
+"""gnfuse-gen: problem texts in, one kernel pack out."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from generator import VERSION, ops, pack, variants
+from generator.problem import ProblemError, parse
+from generator.render import Renderer
+
+
+def refuse_unsupported(problem):
+    """Points at a stage of the grammar that no strategy handles."""
+    for stage in problem.stages:
+        whole = stage.op.name == "mean" and stage.values[0]
+        if stage.op.kind in (ops.LINEAR, ops.CONV2D, ops.MAXPOOL2D) or whole:
+            name = "mean(all)" if whole else stage.op.name
+            raise ProblemError(f"{name}: no strategy of this version does it", problem.text, problem.text.index(stage.op.name) + 1)
+
+
+def manifest_row(renderer, writer, problem, variant):
+    kernels = []
+    for rule in variant.kernels:
+        entry, parts = renderer.kernel(problem, variant, rule["name"])
+        row = {k: rule[k] for k in ("block", "shared", "unit", "units_per_block", "span", "tile", "cap")}
+        kernels.append(row | {"entry": entry, "parts": [writer.part(p) for p in parts]})
+    return {
+        "name": variant.name,
+        "strategy": variant.strategy.name,
+        "parameters": dict(variant.parameters),
+        "alignment": variant.alignment,
+        "capability": variants.SIMPLEST_CAPABILITY,
+        "workspace": variant.workspace,
+        "group_max": 0,
+        "kernels": kernels,
+    }
+
+
+def make_pack(texts, renderer):
+    """The bytes of a pack with every variant of the problems, and the shape-generic kernels of their chains."""
+    writer = pack.PackWriter()
+    for text in texts:
+        problem = parse(text)
+        refuse_unsupported(problem)
+        for key, generic in ((problem.key, False), (problem.chain, True)):
+            chosen = variants.enumerate_variants(problem, renderer.strategies, generic)
+            if chosen:
+                writer.add(key, generic, [manifest_row(renderer, writer, problem, v) for v in chosen])
+    return writer.bytes()
+
+
+def write_sources(folder, texts, renderer):
+    """One .cu a kernel, for reading; returns how many."""
+    folder.mkdir(parents=True, exist_ok=True)
+    count = 0
+    for text in texts:
+        problem = parse(text)
+        for generic in (False, True):
+            for variant in variants.enumerate_variants(problem, renderer.strategies, generic):
+                for rule in variant.kernels:
+                    entry, parts = renderer.kernel(problem, variant, rule["name"])
+                    pack.write(folder / f"{entry}.cu", "".join(parts).encode("ascii"))
+                    count += 1
+    return count
+
+
+def read_problem_file(path):
+    """Problem texts, one a line; empty lines and those that start with # are passed over."""
+    lines = (line.strip() for line in path.read_text(encoding="utf-8").splitlines())
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="gnfuse-gen", description=__doc__)
+    parser.add_argument("problems", nargs="*", metavar="PROBLEM", help="problem text, for instance 'f32[*,64,32,32] | groupnorm(16) | silu'")
+    parser.add_argument("-f", "--file", type=Path, action="append", default=[], help="problem texts, one a line")
+    parser.add_argument("-o", "--output", type=Path, help="the pack to write")
+    parser.add_argument("--sources", type=Path, metavar="FOLDER", help="also write each kernel as FOLDER/ENTRY.cu")
+    parser.add_argument("--list", action="store_true", help="print each problem's variants")
+    parser.add_argument("--version", action="version", version=f"gnfuse-gen {VERSION}")
+    arguments = parser.parse_args()
+    try:
+        texts = arguments.problems + [t for path in arguments.file for t in read_problem_file(path)]
+        if not texts:
+            parser.error("no PROBLEM given: expected a problem text or --file")
+        if not (arguments.output or arguments.sources or arguments.list):
+            parser.error("nothing to do: expected --output, --sources or --list")
+        renderer = Renderer()
+        if arguments.output:
+            pack.write(arguments.output, make_pack(texts, renderer))
+        if arguments.sources:
+            write_sources(arguments.sources, texts, renderer)
+        if arguments.list:
+            for text in texts:
+                problem = parse(text)
+                for generic in (False, True):
+                    for variant in variants.enumerate_variants(problem, renderer.strategies, generic):
+                        print(f"{problem.chain if generic else problem.key}\t{variant.name}\t{variant.strategy.about}")
+    except ProblemError as error:
+        print(f"gnfuse-gen: {error}", file=sys.stderr)
+        return 2
+    except OSError as error:
+        print(f"gnfuse-gen: {error.filename or 'output'}: {error.strerror}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,56 @@
+// A group held in registers by LANES threads: read once, written once. LANES is at most 32 (threads side by side in a
+// warp) or the whole block. An inactive group takes part in the sums and touches no memory.
+template <int LANES> GNF_DEV float gnf_team_sum(float v, float *scratch)
+{
+    if (LANES <= 32)
+        return gnf_lane_sum<LANES>(v);
+    return gnf_block_sum<LANES / 32>(v, scratch);
+}
+template <int LANES, int V, int ITEMS, int VECTORS, int EPS>
+GNF_DEV void gnf_in_registers(const gnf_kernel_args &a, long long unit, int lane, bool active, float *scratch)
+{
+    const long long sample = unit / gnf_groups(a);
+    const gnf_index group = (gnf_index)(unit - sample * gnf_groups(a));
+    const gnf_element *x = (const gnf_element *)a.x;
+    gnf_element *y = (gnf_element *)a.y;
+    float v[ITEMS][V], pivot = active ? gnf_pivot(a, sample, group) : 0.0f;
+    // Where LANES divides the vectors every lane is full and the compiler drops the test.
+    auto mine = [&](int k) { return active && (k * LANES + LANES <= VECTORS || k * LANES + lane < VECTORS); };
+    auto place = [&](int k) { return gnf_locate(a, sample, group, (gnf_index)(k * LANES + lane) * V); };
+#pragma unroll
+    for (int k = 0; k < ITEMS; k++)
+        if (mine(k))
+            gnf_load_once(v[k], x + place(k).at);
+    float sum = 0.0f, squares = 0.0f, t[V];
+#pragma unroll
+    for (int k = 0; k < ITEMS; k++)
+        if (mine(k)) {
+            gnf_hold(a, place(k), v[k]);
+            gnf_copy(t, v[k]);
+            gnf_value(a, place(k), t);
+#pragma unroll
+            for (int j = 0; j < V; j++)
+                sum += t[j] - pivot;
+        }
+    const float size = (float)gnf_group_size(a), mean = gnf_team_sum<LANES>(sum, scratch) / size;
+#pragma unroll
+    for (int k = 0; k < ITEMS; k++)
+        if (mine(k)) {
+            gnf_copy(t, v[k]);
+            gnf_value(a, place(k), t);
+#pragma unroll
+            for (int j = 0; j < V; j++) {
+                const float d = (t[j] - pivot) - mean;
+                squares = fmaf(d, d, squares);
+            }
+        }
+    // The second half of the scratch: the first may still be read.
+    const float m2 = gnf_team_sum<LANES>(squares, scratch + 32);
+    const gnf_stat s = gnf_make_stat(pivot, mean, m2, size, a.scalar[EPS]);
+#pragma unroll
+    for (int k = 0; k < ITEMS; k++)
+        if (mine(k)) {
+            gnf_finish(a, place(k), s, v[k]);
+            gnf_store(y + place(k).at, v[k]);
+        }
+}
