@@ -9,13 +9,15 @@ from generator.problem import ProblemError, parse
 from generator.render import Renderer
 
 
-def refuse_unsupported(problem):
-    """Points at a stage of the grammar that no strategy handles."""
+def parse_supported(text):
+    """The parsed problem; a ProblemError points at a stage of the grammar that no strategy handles."""
+    problem = parse(text)
     for stage in problem.stages:
         whole = stage.op.name == "mean" and stage.values[0]
         if stage.op.kind in (ops.LINEAR, ops.CONV2D, ops.MAXPOOL2D) or whole:
             name = "mean(all)" if whole else stage.op.name
-            raise ProblemError(f"{name}: no strategy of this version does it", problem.text, problem.text.index(stage.op.name) + 1)
+            raise ProblemError(f"{name}: no strategy of this version does it", problem.source, stage.column)
+    return problem
 
 
 def manifest_row(renderer, writer, problem, variant):
@@ -40,8 +42,7 @@ def make_pack(texts, renderer):
     """The bytes of a pack with every variant of the problems, and the shape-generic kernels of their chains."""
     writer = pack.PackWriter()
     for text in texts:
-        problem = parse(text)
-        refuse_unsupported(problem)
+        problem = parse_supported(text)
         for key, generic in ((problem.key, False), (problem.chain, True)):
             chosen = variants.enumerate_variants(problem, renderer.strategies, generic)
             if chosen:
@@ -54,7 +55,7 @@ def write_sources(folder, texts, renderer):
     folder.mkdir(parents=True, exist_ok=True)
     count = 0
     for text in texts:
-        problem = parse(text)
+        problem = parse_supported(text)
         for generic in (False, True):
             for variant in variants.enumerate_variants(problem, renderer.strategies, generic):
                 for rule in variant.kernels:
@@ -65,8 +66,8 @@ def write_sources(folder, texts, renderer):
 
 
 def read_problem_file(path):
-    """Problem texts, one a line; empty lines and those that start with # are passed over."""
-    lines = (line.strip() for line in path.read_text(encoding="utf-8").splitlines())
+    """Problem texts, one a line up to a tab; empty lines and those that start with # are passed over."""
+    lines = (line.split("\t")[0].strip() for line in path.read_text(encoding="utf-8").splitlines())
     return [line for line in lines if line and not line.startswith("#")]
 
 
@@ -92,7 +93,7 @@ def main():
             write_sources(arguments.sources, texts, renderer)
         if arguments.list:
             for text in texts:
-                problem = parse(text)
+                problem = parse_supported(text)
                 for generic in (False, True):
                     for variant in variants.enumerate_variants(problem, renderer.strategies, generic):
                         print(f"{problem.chain if generic else problem.key}\t{variant.name}\t{variant.strategy.about}")

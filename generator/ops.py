@@ -54,10 +54,6 @@ def _sigmoid(v):
     return 1.0 / (1.0 + math.exp(-v)) if v > -700 else 0.0
 
 
-def _softplus(low, high):
-    return (0.0, INF)
-
-
 def i(name, default=None):
     return Param(name, "i", default)
 
@@ -66,6 +62,7 @@ def f(name, default=None):
     return Param(name, "f", default)
 
 
+# fmt: off
 # Comparisons, never fminf or fmaxf: these return the operand that is not NaN, and a NaN has to travel.
 OPS = (
     Op("linear", LINEAR, (i("out"),)),
@@ -98,4 +95,5 @@ OPS = (
     Op("max", REDUCTION),
     Op("min", REDUCTION),
 )
+# fmt: on
 BY_NAME = {op.name: op for op in OPS}

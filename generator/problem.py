@@ -1,40 +1,43 @@
-"""Problem text -> Problem. The same grammar, messages and canonical forms as runtime/problem.c (tests/unit/problems.txt)."""
+"""Problem text -> Problem. The rules are those of runtime/problem.h; tests/unit/problems.txt holds both parsers to them."""
 
+import itertools
 import math
+import operator
 import re
-import struct
 from dataclasses import dataclass, field
 
 from generator import ops
+from generator.parser import LARGEST, NUMBER, WORD, Cursor, ProblemError, number_text, read_float, read_whole
+from generator.spell import CHAIN, KEY, TEXT, default, signature, spell
+
+__all__ = ["DTYPES", "Problem", "ProblemError", "Stage", "parse"]
 
 DTYPES = {"f32": 4, "f16": 2, "bf16": 2}  # bytes
-MAX_STAGES, MAX_OPERANDS, MAX_SCALARS, MAX_TEXT = 24, 6, 16, 640
-LARGEST = 2**63 - 1
-RESERVED = ("x", "y", "gamma", "beta", "weight", "bias")
 BROADCASTS = ("full", "channel", "scalar")
-
-
-class ProblemError(ValueError):
-    """What is wrong, what is allowed, and the text with a caret under the character."""
-
-    def __init__(self, message, text, column):
-        self.column = column  # 1-based, in bytes
-        begin = max(0, column - 41)
-        super().__init__(f"{message}\n  {text[begin:begin + 60]}\n  {' ' * (column - 1 - begin)}^")
+RESERVED = ("x", "y", "gamma", "beta", "weight", "bias")
+MAX_STAGES, MAX_OPERANDS, MAX_SCALARS, MAX_TEXT = 24, 6, 16, 1000
+LARGEST_WHOLE = 2**31 - 1
+NAME_RULE = "a-z, 0-9 and _, at most 31, no digit first"
 
 
 @dataclass
 class Stage:
     op: ops.Op
     values: list  # in the order of op.params
+    name: str = ""  # its label
     label: int = None  # binary: 0 for x, k for the output of stages[k - 1]
     operand: int = None  # binary: index into Problem.operands
     scalar_at: int = 0  # index of its first run-time scalar
-    column: int = 1
+    column: int = 1  # of its operation in Problem.source
+
+    def value(self, parameter):
+        """None where the operation has no such parameter."""
+        return next((v for p, v in zip(self.op.params, self.values) if p.name == parameter), None)
 
 
 @dataclass
 class Problem:
+    source: str  # the text that was parsed
     dtype: str
     channels_last: bool
     samples: int  # None for *
@@ -43,9 +46,9 @@ class Problem:
     stages: list = field(default_factory=list)
     operands: list = field(default_factory=list)  # (name, broadcast)
     scalars: int = 0
-    text: str = ""
-    key: str = ""
-    chain: str = ""
+    text: str = ""  # canonical
+    key: str = ""  # what specialised kernels depend on
+    chain: str = ""  # what the shape-generic kernel depends on: no sizes
 
     @property
     def spatial(self):
@@ -53,8 +56,8 @@ class Problem:
 
     @property
     def norm(self):
-        """Index of the groupnorm stage."""
-        return next(k for k, s in enumerate(self.stages) if s.op.kind == ops.GROUPNORM)
+        """Index of the groupnorm stage, or None."""
+        return next((k for k, s in enumerate(self.stages) if s.op.kind == ops.GROUPNORM), None)
 
     @property
     def reduction(self):
@@ -80,322 +83,255 @@ class Problem:
         return DTYPES[self.dtype]
 
 
-def float32(value):
-    return struct.unpack("f", struct.pack("f", value))[0]
-
-
-def number_text(value):
-    """Shortest decimal that gives the same float32; an exponent only below 1e-4 and from 1e9."""
-    value = float32(value)
-    if value == int(value) and abs(value) < 1e9:
-        return str(int(value))
-    digits = next(t for t in (f"{value:.{p}e}" for p in range(9)) if float32(float(t)) == value)
-    mantissa, exponent = digits.split("e")
-    exponent = int(exponent)
-    if -4 <= exponent < 9:
-        places = max(0, len(mantissa.lstrip("-").replace(".", "")) - 1 - exponent)
-        return f"{float(digits):.{places}f}"
-    return f"{mantissa}e{exponent}"
-
-
-class _Parser:
-    def __init__(self, text):
-        self.text, self.at = text, 0
-        self.labels = {"x": 0}
-        self.used = set()
-
-    def fail(self, message, at=None):
-        raise ProblemError(message, self.text, (self.at if at is None else at) + 1)
-
-    def space(self):
-        while self.text[self.at : self.at + 1] in (" ", "\t"):
-            self.at += 1
-
-    def take(self, mark):
-        self.space()
-        if self.text.startswith(mark, self.at):
-            self.at += len(mark)
-            return True
-        return False
-
-    def need(self, mark, where):
-        if not self.take(mark):
-            self.fail(f"expected '{mark}' {where}")
-
-    def word(self):
-        self.space()
-        found = re.compile(r"[A-Za-z_][A-Za-z0-9_]*").match(self.text, self.at)
-        if not found:
-            return ""
-        self.at = found.end()
-        return found.group()
-
-    def number(self, what):
-        """(value, is_whole) of a decimal number; infinities and NaN have no spelling."""
-        self.space()
-        found = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?").match(self.text, self.at)
-        if not found:
-            self.fail(f"{what}: expected a number")
-        start, text = self.at, found.group()
-        self.at = found.end()
-        whole = re.fullmatch(r"[+-]?\d+", text) is not None
-        if whole and abs(int(text)) > LARGEST:
-            self.fail(f"{what}: {text} does not fit 63 bits", start)
-        return (int(text) if whole else float(text)), whole
-
-    def size(self, what, lowest):
-        start = self.at
-        self.space()
-        start = self.at
-        value, whole = self.number(what)
-        if not whole or value < lowest:
-            self.fail(f"{what} is {self.text[start:self.at]}: allowed are whole numbers from {lowest}", start)
-        return value
-
-    def input(self):
-        self.space()
-        start = self.at
-        dtype = self.word()
-        if dtype not in DTYPES:
-            self.fail(f"unknown dtype '{dtype}': allowed are f32, f16, bf16", start)
-        self.need("[", "after the dtype")
-        self.space()
-        samples = None if self.take("*") else self.size("N", 0)
-        sizes = []
-        while self.take(","):
-            self.space()
-            start = self.at
-            if len(sizes) == 4:
-                self.fail("too many sizes: allowed are [N, C] and up to 3 spatial sizes", start)
-            if self.text[self.at : self.at + 1] == "*":
-                self.fail("* is allowed only for N", start)
-            sizes.append(self.size("C" if not sizes else "a spatial size", 1 if not sizes else 0))
-        if not sizes:
-            self.fail("too few sizes: allowed are [N, C] and up to 3 spatial sizes")
-        self.need("]", "after the sizes")
-        channels_last = False
-        if self.take(":"):
-            start = self.at
-            layout = self.word()
-            if layout not in ("nhwc", "nchw"):
-                self.fail(f"unknown layout '{layout}': allowed are nchw, nhwc", start)
-            channels_last = layout == "nhwc"
-        problem = Problem(dtype, channels_last, samples, sizes[0], sizes[1:])
-        if math.prod([samples or 1] + sizes) * DTYPES[dtype] > LARGEST:
-            self.fail("the tensor is too large: its bytes do not fit 63 bits", 0)
-        return problem
-
-    def stage(self, problem):
-        self.space()
-        start = self.at
-        name = self.word()
-        label = None
-        if self.take("="):
-            label = name
-            if not re.fullmatch(r"[a-z_][a-z0-9_]*", label):
-                self.fail(f"label '{label}': allowed are names of a-z, 0-9 and _", start)
-            if label in self.labels or label in ops.BY_NAME:
-                self.fail(f"label '{label}' is taken", start)
-            self.space()
-            start = self.at
-            name = self.word()
-        if name not in ops.BY_NAME:
-            self.at = start
-            self.fail(f"unknown stage '{name}': allowed are {', '.join(ops.BY_NAME)}")
-        op = ops.BY_NAME[name]
-        stage = Stage(op, [p.default for p in op.params], scalar_at=problem.scalars, column=start + 1)
-        if len(problem.stages) == MAX_STAGES:
-            self.fail(f"too many stages: at most {MAX_STAGES} are allowed", start)
-        if op.kind == ops.BINARY:
-            self.binary(problem, stage)
-        else:
-            self.parameters(stage)
-        problem.scalars += sum(p.type == "f" for p in op.params)
-        if problem.scalars > MAX_SCALARS:
-            self.fail(f"too many run-time scalars: at most {MAX_SCALARS} are allowed", start)
-        problem.stages.append(stage)
-        self.check(problem, stage)
-        if label:
-            self.labels[label] = len(problem.stages)
-
-    def binary(self, problem, stage):
-        op = stage.op.name
-        self.need("(", f"after {op}")
-        self.space()
-        start = self.at
-        name = self.word()
-        if not re.fullmatch(r"[a-z_][a-z0-9_]*", name):
-            self.fail(f"{op}: expected a label or NAME: full, channel or scalar", start)
-        if self.take(":"):
-            self.space()
-            kind_at = self.at
-            kind = self.word()
-            if kind not in BROADCASTS:
-                self.fail(f"{op}: {name} is '{kind}': allowed are full, channel, scalar", kind_at)
-            if name in self.labels or name in RESERVED or name in ops.BY_NAME:
-                self.fail(f"{op}: the name '{name}' is taken", start)
-            known = dict(problem.operands)
-            if known.get(name, kind) != kind:
-                self.fail(f"{op}: {name} is {kind} here and {known[name]} before", kind_at)
-            if name not in known:
-                if len(problem.operands) == MAX_OPERANDS:
-                    self.fail(f"too many tensor arguments: at most {MAX_OPERANDS} are allowed", start)
-                problem.operands.append((name, kind))
-            stage.operand = [n for n, _ in problem.operands].index(name)
-        else:
-            if name not in self.labels:
-                self.fail(f"{op}: unknown label '{name}': allowed are {', '.join(self.labels)}, or a tensor as in {op}({name}: full)", start)
-            stage.label = self.labels[name]
-            self.used.add(stage.label)
-        self.need(")", f"after the argument of {op}")
-
-    def parameters(self, stage):
-        op, given = stage.op, set()
-        if self.take("("):
-            position = 0
-            while not self.take(")"):
-                if given:
-                    self.need(",", f"or ')' in {op.name}")
-                self.space()
-                start = self.at
-                name = self.word()
-                param = next((p for p in op.params if p.name == name), None)
-                if name and param and param.type == "w":
-                    value = 1
-                elif name:
-                    if not param:
-                        allowed = ", ".join(p.name for p in op.params) or "none"
-                        self.fail(f"{op.name} has no parameter '{name}': allowed are {allowed}", start)
-                    self.need("=", f"after {name}")
-                else:
-                    plain = [p for p in op.params if p.type != "w"]
-                    if position >= len(plain):
-                        self.fail(f"{op.name}: too many parameters: at most {len(plain)} are allowed", start)
-                    param = plain[position]
-                if param.name in given:
-                    self.fail(f"{op.name}: {param.name} is given twice", start)
-                if param.type != "w":
-                    value = self.value(op, param)
-                position += 1
-                given.add(param.name)
-                stage.values[op.params.index(param)] = value
-        for p in op.params:
-            if p.default is None and p.name not in given:
-                self.fail(f"{op.name}: {p.name} is missing", stage.column - 1)
-
-    def value(self, op, param):
-        self.space()
-        start = self.at
-        value, whole = self.number(f"{op.name}: {param.name}")
-        if param.type == "i":
-            lowest = 0 if param.name == "padding" else 1
-            if not whole or value < lowest:
-                self.fail(f"{op.name}: {param.name} is {self.text[start:self.at]}: allowed are whole numbers from {lowest}", start)
-            return value
-        try:
-            return float32(float(value))
-        except OverflowError:
-            self.fail(f"{op.name}: {param.name} is {self.text[start:self.at]}: allowed are finite numbers of f32", start)
-
-    def check(self, problem, stage):
-        """What a stage must satisfy given those before it."""
-        op, at = stage.op, stage.column - 1
-        before = problem.stages[:-1]
-        if op.kind == ops.GROUPNORM:
-            if any(s.op.kind == ops.GROUPNORM for s in before):
-                self.fail("groupnorm: only one is allowed", at)
-            groups, eps = stage.values
-            channels = next((s.values[0] for s in reversed(before) if s.op.kind in (ops.LINEAR, ops.CONV2D)), problem.channels)
-            if channels % groups or groups > channels:
-                self.fail(f"groupnorm: groups is {groups}: allowed are divisors of C = {channels}", at)
-            if not eps > 0:
-                self.fail(f"groupnorm: eps is {number_text(eps)}: allowed are numbers above 0", at)
-        if op.name in ("hardtanh", "clamp") and stage.values[0] > stage.values[1]:
-            low, high = map(number_text, stage.values)
-            self.fail(f"{op.name}: min is {low} and max is {high}: allowed is min <= max", at)
-        if any(s.op.kind == ops.REDUCTION for s in before) and op.kind != ops.ELEMENTWISE:
-            self.fail(f"{op.name} after a reduction: allowed are elementwise stages without a tensor", at)
-        if op.kind == ops.REDUCTION and not any(s.op.kind == ops.GROUPNORM for s in before):
-            self.fail(f"{op.name} before groupnorm: allowed are reductions after it", at)
-        if op.kind in (ops.LINEAR, ops.CONV2D) and before:
-            self.fail(f"{op.name}: allowed only as the first stage", at)
-
-    def parse(self):
-        if len(self.text) > MAX_TEXT:
-            self.fail(f"the problem text is too long: at most {MAX_TEXT} characters are allowed", MAX_TEXT)
-        problem = self.input()
-        self.need("|", "and a stage after the input")
-        self.stage(problem)
-        while self.take("|"):
-            self.stage(problem)
-        self.space()
-        if self.at != len(self.text):
-            self.fail("expected '|' and a stage, or the end")
-        if not any(s.op.kind == ops.GROUPNORM for s in problem.stages):
-            self.fail("no groupnorm: exactly one is needed")
-        self.spell(problem)
-        return problem
-
-    def spell(self, problem):
-        names = {index: name for name, index in self.labels.items()}
-        layout = ":nhwc" if problem.channels_last else ""
-        matters = layout if problem.spatial > 1 and problem.channels > 1 else ""
-        samples = "*" if problem.samples is None else str(problem.samples)
-        sizes = ",".join(map(str, [samples, problem.channels] + problem.sizes))
-        texts, keys, chains = [f"{problem.dtype}[{sizes}]{layout}"], [], []
-        for index, s in enumerate(problem.stages, 1):
-            label = f"{names[index]} = " if index in self.used else ""
-            texts.append(label + _stage_text(s, _argument(s, names, problem)))
-            keys.append(_stage_key(s, _position(s, problem)))
-            chains.append(s.op.name if s.op.kind == ops.GROUPNORM else keys[-1])
-        problem.text = " | ".join(texts)
-        problem.key = " | ".join([f"{problem.dtype}[*,{problem.channels},{problem.spatial}]{matters}"] + keys)
-        problem.chain = " | ".join([problem.dtype + matters] + chains)
-
-
-def _argument(stage, names, problem):
-    if stage.op.kind != ops.BINARY:
-        return None
-    if stage.operand is None:
-        return names[stage.label]
-    return "{}: {}".format(*problem.operands[stage.operand])
-
-
-def _position(stage, problem):
-    if stage.op.kind != ops.BINARY:
-        return None
-    if stage.operand is None:
-        return f"@{stage.label}"
-    return f"${stage.operand}:{problem.operands[stage.operand][1]}"
-
-
-def _stage_text(stage, argument):
-    if argument:
-        return f"{stage.op.name}({argument})"
-    parts, positional = [], True
-    for param, value in zip(stage.op.params, stage.values):
-        default = None if param.default is None else (float32(param.default) if param.type == "f" else param.default)
-        if value == default:
-            positional = False
-        elif param.type == "w":
-            parts.append(param.name)
-        else:
-            parts.append(number_text(value) if positional else f"{param.name}={number_text(value)}")
-    return stage.op.name + (f"({', '.join(parts)})" if parts else "")
-
-
-def _stage_key(stage, position):
-    if position:
-        return f"{stage.op.name}({position})"
-    parts = []
-    for param, value in zip(stage.op.params, stage.values):
-        if param.type == "i":
-            parts.append(str(value))
-        elif param.type == "w" and value:
-            parts.append(param.name)
-    return stage.op.name + (f"({', '.join(parts)})" if parts else "")
-
-
 def parse(text):
     """Parses one problem text. Raises ProblemError, whose message points at the character."""
     return _Parser(text).parse()
+
+
+class _Parser(Cursor):
+    def parse(self):
+        if len(self.text) >= 1 << 20:
+            raise ProblemError(f"problem text of 1 MiB or more: allowed are {MAX_TEXT} bytes", self.source, 1)
+        problem = self.problem = self.input()
+        self.labels = {"x": 0}
+        self.shapes = [(problem.channels, *problem.sizes)]  # of x and of each stage's output
+        while self.peek():
+            if not self.skip("|"):
+                self.unexpected("allowed is '|'")
+            self.stage()
+        if problem.norm is None:
+            self.where = "end of the text"
+            self.bad(self.at, "no groupnorm", "allowed is exactly one")
+        if any(product > LARGEST for product in itertools.accumulate(self.shapes[-1][1:], operator.mul)):
+            raise ProblemError("the spatial sizes of y do not fit 63 bits", self.source, 1)
+        problem.text, problem.key, problem.chain = (spell(problem, types) for types in (TEXT, KEY, CHAIN))
+        if len(problem.text) > MAX_TEXT:
+            self.where = "canonical text"
+            self.bad(0, f"problem of {len(problem.text)} bytes", f"allowed are {MAX_TEXT}")
+        return problem
+
+    # ---- the input
+
+    def input(self):
+        dtype = self.take(WORD)
+        if dtype.text not in DTYPES:
+            self.bad(dtype.at, f"unknown dtype '{dtype.quoted}'", "allowed are f32, f16, bf16")
+        if not self.skip("["):
+            name = dtype.text
+            self.bad(self.at, "expected '['", f"allowed is {name}[N,C,...], {name}[2,64,32,32] for instance")
+        samples, channels, *sizes = self.sizes(DTYPES[dtype.text])
+        channels_last = False
+        if self.skip(":"):
+            layout = self.take(WORD)
+            if layout.text != "nhwc":
+                self.bad(layout.at, f"unknown layout '{layout.quoted}'", "allowed is nhwc")
+            channels_last = math.prod(sizes) > 1 and channels > 1
+        return Problem(self.source, dtype.text, channels_last, samples, channels, sizes)
+
+    def sizes(self, element):
+        sizes, total, allowed = [], element, "allowed are 2 to 5: N, C and up to 3 spatial ones"
+        while not sizes or self.skip(","):
+            self.peek()
+            at = self.at
+            if len(sizes) == 5:
+                self.bad(at, "6 sizes", allowed)
+            sizes.append(self.size(len(sizes)))
+            total *= sizes[-1] or 1
+            if total > LARGEST:
+                product = LARGEST // element
+                self.bad(at, "the tensor's bytes do not fit 63 bits", f"allowed are sizes of a product up to {product}")
+        at = self.at
+        if not self.skip("]"):
+            self.unexpected("allowed are ',' and ']'")
+        if len(sizes) < 2:
+            self.bad(at, "1 size", allowed)
+        return sizes
+
+    def size(self, index):
+        name, least = ("N", "C", "size 3", "size 4", "size 5")[index], int(index == 1)
+        allowed = f"allowed are whole numbers from {least}"
+        if self.skip("*"):
+            return None if index == 0 else self.bad(self.at - 1, f"{name} = *", allowed)
+        token = self.take(NUMBER)
+        size = read_whole(token.text)
+        if size is None or size < least:
+            self.bad(token.at, f"{name} = {token.or_empty}", allowed + (", and * for any" if index == 0 else ""))
+        return size
+
+    # ---- stages
+
+    def stage(self):
+        problem = self.problem
+        self.where = f"stage {len(problem.stages) + 1}"
+        stage = self.operation()
+        if len(problem.stages) == MAX_STAGES:
+            self.bad(stage.column - 1, f"{MAX_STAGES + 1} stages", f"allowed are {MAX_STAGES}")
+        self.check_place(stage)
+        at = {}
+        if stage.op.kind == ops.BINARY:
+            self.binary(stage)
+        else:
+            self.arguments(stage, at)
+            self.check_bounds(stage, at)
+        self.shapes.append(self.shape_after(stage, at))
+        problem.scalars += sum(p.type == "f" for p in stage.op.params)
+        if problem.scalars > MAX_SCALARS:
+            self.bad(stage.column - 1, f"{MAX_SCALARS + 1} run-time numbers", f"allowed are {MAX_SCALARS}")
+        problem.stages.append(stage)
+        if stage.name:
+            self.labels[stage.name] = len(problem.stages)
+
+    def operation(self):
+        token, label = self.take(WORD), ""
+        if self.skip("="):
+            label = token.text
+            if not _is_name(label) or label in self.labels or label in dict(self.problem.operands):
+                allowed = f"allowed are names not taken by x, a label, a tensor or an operation: {NAME_RULE}"
+                self.bad(token.at, f"label '{token.quoted}'", allowed)
+            token = self.take(WORD)
+        if token.text not in ops.BY_NAME:
+            self.bad(token.at, f"unknown operation '{token.quoted}'", f"allowed are {', '.join(ops.BY_NAME)}")
+        op = ops.BY_NAME[token.text]
+        self.where = f"stage '{op.name}'"
+        values = [default(p) for p in op.params]
+        return Stage(op, values, label, scalar_at=self.problem.scalars, column=token.at + 1)
+
+    def check_place(self, stage):
+        """Where in the chain the operation may stand."""
+        problem, op, at = self.problem, stage.op, stage.column - 1
+        if problem.reduction is not None and op.kind != ops.ELEMENTWISE:
+            self.bad(at, f"{op.name} after a reduction", "allowed are elementwise operations of numbers only")
+        if op.kind == ops.GROUPNORM and problem.norm is not None:
+            self.bad(at, "a second groupnorm", "allowed is exactly one")
+        if op.kind == ops.MAXPOOL2D and problem.norm is None:
+            self.bad(at, f"{op.name} before groupnorm", "allowed is after it")
+        rank = {ops.LINEAR: 0, ops.CONV2D: 2, ops.MAXPOOL2D: 2}.get(op.kind)
+        if rank not in (None, len(problem.sizes)):
+            self.bad(at, f"x has {len(problem.sizes)} spatial sizes", f"allowed are {rank}")
+
+    def shape_after(self, stage, at):
+        """Sizes of the stage's output, where the operation checks its parameters against those of its input."""
+        channels, *sizes = self.shapes[-1]
+        groups, kernel = stage.value("groups"), stage.value("kernel")
+        if groups and channels % groups:
+            self.bad(at["groups"], f"groups = {groups}", f"allowed are divisors of C = {channels}")
+        for index, size in enumerate(sizes if kernel else ()):
+            size += 2 * (stage.value("padding") or 0)
+            if kernel > size:
+                self.bad(at["kernel"], f"kernel = {kernel}", f"allowed are 1 to {size}, the padded size")
+            fits = size <= LARGEST
+            sizes[index] = (size - kernel) // (stage.value("stride") or kernel) + 1 if fits else LARGEST
+        if stage.op.kind == ops.REDUCTION:
+            return (1, *((1 for _ in sizes) if stage.value("all") else sizes))
+        return (stage.value("out") or channels, *sizes)
+
+    # ---- arguments
+
+    def arguments(self, stage, at):
+        """Fills in stage.values, and `at`: where the value of each parameter that is given stands."""
+        if self.skip("(") and not self.skip(")"):
+            named = self.argument(stage, at, False)
+            while self.skip(","):
+                named = self.argument(stage, at, named)
+            if not self.skip(")"):
+                self.unexpected("allowed are ',' and ')'")
+        for param in stage.op.params:
+            if param.default is None and param.name not in at:
+                self.bad(stage.column - 1, f"{param.name} is missing", f"allowed is {signature(stage.op)}")
+
+    def argument(self, stage, at, named):
+        """Parses one; True if it, or one before it, is named."""
+        op, start = stage.op, self.at
+        token, allowed = self.take(WORD), f"allowed is {signature(stage.op)}"
+        is_name = re.match("[a-z_]", token.text) is not None
+        equals = is_name and self.peek() == "="
+        param = next((p for p in op.params if p.name == token.text), None) if is_name else None
+        if equals or param:
+            if not param:
+                self.bad(token.at, f"unknown parameter '{token.quoted}'", allowed)
+            if equals == (param.type == "w"):
+                self.bad(token.at, f"{token.quoted} takes {'no' if equals else 'a'} value", allowed)
+            if param.name in at:
+                self.bad(token.at, f"{token.quoted} is given twice", allowed)
+            self.at += equals
+        else:
+            if named:
+                self.bad(token.at, "an unnamed argument after a named one", allowed)
+            self.at = start
+            param = next((p for p in op.params if p.type != "w" and p.name not in at), None)
+            if not param and is_name and op.params:
+                self.bad(token.at, f"unknown parameter '{token.quoted}'", allowed)
+            if not param:
+                self.bad(token.at, "too many arguments", allowed)
+            is_name = False
+        self.peek()
+        at[param.name] = self.at
+        stage.values[op.params.index(param)] = 1 if param.type == "w" else self.value(param)
+        return named or is_name
+
+    def value(self, param):
+        token = self.take(NUMBER)
+        if param.type == "i":
+            value, least = read_whole(token.text), 1 if param.default is None else param.default
+            legal = value is not None and least <= value <= LARGEST_WHOLE
+            allowed = f"whole numbers from {least} to {LARGEST_WHOLE}"
+        else:
+            value, positive = read_float(token.text), param.name == "eps"
+            legal = value is not None and (value > 0 or not positive)
+            allowed = "finite numbers" + (" above 0" if positive else "")
+        return value if legal else self.bad(token.at, f"{param.name} = {token.or_empty}", f"allowed are {allowed}")
+
+    def check_bounds(self, stage, at):
+        low, high = stage.value("min"), stage.value("max")
+        if low is None or high is None or low <= high:
+            return
+        least, most = number_text(low), number_text(high)
+        if at.get("max", -1) > at.get("min", -1):
+            self.bad(at["max"], f"max = {most}", f"allowed are numbers from min = {least}")
+        self.bad(at["min"], f"min = {least}", f"allowed are numbers up to max = {most}")
+
+    # ---- labels and tensors
+
+    def binary(self, stage):
+        op = stage.op.name
+        name = self.take(WORD) if self.skip("(") else None
+        if not name or not name.text:
+            allowed = f"allowed are {op}(label) and {op}(name: full|channel|scalar)"
+            self.bad(name.at if name else stage.column - 1, "a label or tensor is missing", allowed)
+        if self.skip(":"):
+            stage.operand = self.tensor(name)
+        else:
+            stage.label = self.label_use(name, op)
+        if not self.skip(")"):
+            self.unexpected("allowed is ')'")
+
+    def tensor(self, name):
+        operands = self.problem.operands
+        if not _is_name(name.text) or name.text in self.labels or name.text in RESERVED:
+            others = "labels, operations, x, y, gamma, beta, weight and bias"
+            self.bad(name.at, f"tensor name '{name.quoted}'", f"allowed are names other than {others}: {NAME_RULE}")
+        word = self.take(WORD)
+        if word.text not in BROADCASTS:
+            self.bad(word.at, f"unknown kind '{word.quoted}'", f"allowed are {', '.join(BROADCASTS)}")
+        before = dict(operands).get(name.text)
+        if not before and len(operands) == MAX_OPERANDS:
+            self.bad(name.at, f"{MAX_OPERANDS + 1} tensors", f"allowed are {MAX_OPERANDS}")
+        if not before:
+            operands.append((name.text, word.text))
+        elif before != word.text:
+            self.bad(word.at, f"tensor '{name.quoted}' is {word.text}", f"allowed is {before}, as before")
+        return [n for n, _ in operands].index(name.text)
+
+    def label_use(self, name, op):
+        if name.text not in self.labels:
+            allowed = f"allowed are {', '.join(self.labels)}, or a tensor: {op}(name: full|channel|scalar)"
+            self.bad(name.at, f"unknown label '{name.quoted}'", allowed)
+        label = self.labels[name.text]
+        if self.shapes[label] != self.shapes[-1]:
+            allowed = "allowed are labels of the sizes at this stage"
+            self.bad(name.at, f"label '{name.quoted}' has other sizes", allowed)
+        return label
+
+
+def _is_name(text):
+    return re.fullmatch("[a-z_][a-z0-9_]{0,30}", text) is not None and text not in ops.BY_NAME

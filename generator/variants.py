@@ -13,6 +13,7 @@ A strategy is a template NAME.cu.j2 whose first comment, between {#--- and ---#}
     workspace   chunk: bytes a statistics chunk
 """
 
+import functools
 import itertools
 import math
 import re
@@ -112,8 +113,16 @@ def names(problem):
     }
 
 
-def _evaluate(expression, scope):
-    return eval(expression, {"__builtins__": {}}, scope)  # noqa: S307 (the templates are ours)
+@functools.cache
+def _compiled(expression):
+    return compile(expression, "front matter", "eval")
+
+
+def _evaluate(strategy, expression, scope):
+    try:
+        return eval(_compiled(expression), {"__builtins__": {}}, scope)
+    except Exception as error:
+        raise ValueError(f"{strategy.name}.cu.j2: front matter: '{expression}': {error}") from error
 
 
 def _of_strategy(strategy, scope):
@@ -121,33 +130,33 @@ def _of_strategy(strategy, scope):
     keys = list(strategy.parameters)
     for values in itertools.product(*strategy.parameters.values()):
         local = scope | dict(zip(keys, values))
-        if not all(_evaluate(limit, local) for limit in strategy.limits.values()):
+        if not all(_evaluate(strategy, limit, local) for limit in strategy.limits.values()):
             continue
         kernels = []
         for row in strategy.kernels:
-            if _evaluate(row["when"], local):
+            if _evaluate(strategy, row["when"], local):
                 rule = {"name": row["name"], "unit": row["unit"], "span": row["span"]}
                 for field in ("block", "shared", "units_per_block", "tile", "cap"):
-                    rule[field] = int(_evaluate(row[field], local))
+                    rule[field] = int(_evaluate(strategy, row[field], local))
                 kernels.append(rule)
         # A parameter that no choice is left of stays out of the name: lanes without a reduction.
         shown = tuple((k, v) for k, v in zip(keys, values) if len(strategy.parameters[k]) > 1 or not strategy.generic)
         alignment = local["vector"] * local["element"]
-        workspace = int(_evaluate(strategy.chunk_bytes, local))
-        yield _evaluate(strategy.prefer, local), Variant(strategy, shown, tuple(kernels), alignment, workspace)
+        workspace = int(_evaluate(strategy, strategy.chunk_bytes, local))
+        yield _evaluate(strategy, strategy.prefer, local), Variant(strategy, shown, tuple(kernels), alignment, workspace)
 
 
 def enumerate_variants(problem, strategies, generic=False):
     """The variants of a problem, the default rule's order. One at element alignment is always among them."""
-    if problem.spatial == 0:
+    if problem.spatial == 0 and not generic:
         return []
     scope = names(problem)
     costed = [p for s in strategies if s.generic == generic for p in _of_strategy(s, scope)]
     costed.sort(key=lambda p: (p[0], p[1].name))
     kept = costed[:MOST_VARIANTS]
-    # The tail of the list may be all that is legal at element alignment, or with few groups: keep the best of each.
-    for wanted in (lambda v: v.alignment == problem.element, lambda v: v.strategy.name == "split"):
-        best = next((p for p in costed if wanted(p[1])), None)
-        if best and best not in kept:
-            kept.append(best)
+    # The cut may have left out all that is legal at element alignment, with few groups, or with little shared memory.
+    narrow = [p for p in costed if p[1].alignment == problem.element]
+    for wanted in (narrow, [p for p in costed if p[1].strategy.name == "split"], [p for p in narrow if p[1].strategy.name != "shared"]):
+        if wanted and wanted[0] not in kept:
+            kept.append(wanted[0])
     return [v for _, v in kept]

@@ -1,13 +1,13 @@
 // Functions on the special-function unit. The twins carry a relative error of the documented size, so that no test leans
-// on exactness. Each keeps NaN and gives the limits of its function at the infinities.
+// on exactness; the points that the unit has exactly stay exact. Each keeps NaN and gives the limits of its function at the infinities.
 #ifdef GNF_SIM
 GNF_DEV float gnf_exp2(float x)
 {
-    return std::exp2(x) * (1 + 1.2e-7f);
+    return x == 0 ? 1 : std::exp2(x) * (1 + 1.2e-7f);
 }
 GNF_DEV float gnf_rcp(float x)
 {
-    return 1 / x * (1 - 1.2e-7f);
+    return x == 1 ? 1 : 1 / x * (1 - 1.2e-7f);
 }
 GNF_DEV float gnf_log2(float x)
 {

@@ -1,0 +1,23 @@
+/* A plan's time on a GPU, beside a copy of the same bytes in the same run, and what the host spends on it. */
+#ifndef CLI_BENCH_H
+#define CLI_BENCH_H
+
+#include "copy.h"
+#include "tensors.h"
+
+struct bench_result {
+    double time_us, spread_us;
+    int samples, batch, sets;
+    bool cold;              /* no launch found its inputs in the L2 cache */
+    int64_t bytes;          /* read and written at least: x, y, gamma, beta, operands */
+    double copy_us;         /* 0: no copy could be measured */
+    double copy_fraction;   /* copy_us / time_us */
+    char copy_missing[256]; /* why there is no copy; "" otherwise */
+    double execute_us;      /* host time of gnf_execute beyond bare launches of the same kernels */
+};
+
+/* Not for the simulator. Uploads the tensors as often as it takes to find the L2 cache cold. */
+gnf_status bench_run(struct bench_result *result, struct session *session, const struct tensors *tensors,
+                     const gnf_plan *plan);
+
+#endif

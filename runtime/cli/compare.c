@@ -1,0 +1,139 @@
+#include "compare.h"
+
+#include "halves.h"
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { SMALLEST_GROUP = 64 };
+
+double compare_tolerance(enum gnf_dtype dtype)
+{
+    return dtype == GNF_F32 ? 1e-4 : dtype == GNF_F16 ? 2e-3 : 1.6e-2;
+}
+
+static bool is_poison(enum gnf_dtype dtype, const void *y, int64_t i)
+{
+    if (dtype == GNF_F32) {
+        uint32_t bits;
+        memcpy(&bits, (const char *)y + 4 * i, sizeof bits);
+        return bits == COMPARE_POISON;
+    }
+    return ((const uint16_t *)y)[i] == COMPARE_POISON_WORD;
+}
+
+/* NaN for a NaN or infinity on one side only. A reference that the dtype cannot hold may be stored as
+ * infinity. */
+static double error_of(double got, double wanted, double largest, double tolerance)
+{
+    if (isnan(wanted) || isnan(got))
+        return isnan(wanted) && isnan(got) ? 0 : NAN;
+    if (fabs(wanted) > largest * (1 - tolerance)) {
+        if (isinf(got))
+            return (got > 0) == (wanted > 0) ? 0 : NAN;
+        if (isinf(wanted) || fabs(wanted) > largest * (1 + tolerance))
+            return NAN;
+    }
+    if (isinf(got))
+        return NAN;
+    double size = fabs(wanted);
+    return fabs(got - wanted) / (size > 1 ? size : 1);
+}
+
+struct moments {
+    double sum, squares;
+};
+
+static void add_moment(struct moments *m, double value, double shift)
+{
+    m->sum += value - shift;
+    m->squares += (value - shift) * (value - shift);
+}
+
+static double deviation_of(const struct moments *m, double count)
+{
+    double mean = m->sum / count, variance = m->squares / count - mean * mean;
+    return variance > 0 ? sqrt(variance) : 0;
+}
+
+static double larger(double a, double b)
+{
+    return b > a ? b : a;
+}
+
+static void compare_group(const struct tensors *tensors, const void *y, const double *reference, int64_t at,
+                          int64_t count, struct comparison *result)
+{
+    enum gnf_dtype dtype = tensors->problem->dtype;
+    double largest = stored_max(dtype), tolerance = compare_tolerance(dtype);
+    /* Moments are taken about the group's first value, or a mean of 1e4 would drown them. */
+    double shift = isfinite(reference[at]) ? reference[at] : 0, total = 0;
+    struct moments got = {0}, wanted = {0};
+    for (int64_t i = at; i < at + count; i++) {
+        double value = stored_load(dtype, y, i);
+        double error = error_of(value, reference[i], largest, tolerance);
+        result->unwritten += isnan(value) && is_poison(dtype, y, i);
+        result->not_matching += isnan(error);
+        if (result->worst < 0 || (isnan(error) && !isnan(result->max_error)) || error > result->max_error) {
+            result->worst = i;
+            result->max_error = isnan(error) ? NAN : error;
+            result->got = isnan(value) ? NAN : value; /* without a sign, in print */
+            result->wanted = isnan(reference[i]) ? NAN : reference[i];
+        }
+        add_moment(&got, value, shift);
+        add_moment(&wanted, reference[i], shift);
+        total += reference[i] * reference[i];
+    }
+    double n = (double)count;
+    if (count < SMALLEST_GROUP || !isfinite(total) || !isfinite(got.squares))
+        return;
+    double scale = larger(1, sqrt(total / n));
+    result->mean_error = larger(result->mean_error, fabs(got.sum - wanted.sum) / n / scale);
+    result->std_error =
+        larger(result->std_error, fabs(deviation_of(&got, n) - deviation_of(&wanted, n)) / scale);
+}
+
+void compare_run(const struct tensors *tensors, const void *y, const double *reference,
+                 struct comparison *result)
+{
+    const struct gnf_problem *problem = tensors->problem;
+    memset(result, 0, sizeof *result);
+    result->worst = -1;
+    int64_t groups = problem->reduction >= 0 ? 1 : problem->groups;
+    int64_t length = tensors_y_channels(problem) / groups * problem->spatial;
+    for (int64_t g = 0; g < tensors->samples * groups && length > 0; g++)
+        compare_group(tensors, y, reference, g * length, length, result);
+    double tolerance = compare_tolerance(problem->dtype);
+    result->ok = result->unwritten == 0 && result->not_matching == 0 && result->max_error <= tolerance &&
+                 result->mean_error <= tolerance / 2 && result->std_error <= tolerance / 2;
+}
+
+void compare_text(const struct tensors *tensors, const struct comparison *result, char *out, size_t size)
+{
+    if (result->worst < 0) {
+        snprintf(out, size, "nothing to compare");
+        return;
+    }
+    int64_t shape[2 + GNF_MAX_SPATIAL], at[2 + GNF_MAX_SPATIAL], rest = result->worst;
+    int rank = tensors_y_shape(tensors, shape);
+    for (int i = rank - 1; i >= 0; i--) {
+        at[i] = rest % shape[i];
+        rest /= shape[i];
+    }
+    size_t used = (size_t)snprintf(out, size, "max error %.3g at [", result->max_error);
+    for (int i = 0; i < rank && used < size; i++)
+        used += (size_t)snprintf(out + used, size - used, i ? ",%lld" : "%lld", (long long)at[i]);
+    if (used < size)
+        used += (size_t)snprintf(out + used, size - used, "]: got %.9g, wanted %.9g", result->got,
+                                 result->wanted);
+    if (result->unwritten > 0 && used < size)
+        used += (size_t)snprintf(out + used, size - used, "; %lld elements not written",
+                                 (long long)result->unwritten);
+    if (result->not_matching > 0 && used < size)
+        used += (size_t)snprintf(out + used, size - used, "; %lld NaN or infinity on one side only",
+                                 (long long)result->not_matching);
+    double limit = compare_tolerance(tensors->problem->dtype) / 2;
+    if (!result->ok && (result->mean_error > limit || result->std_error > limit) && used < size)
+        snprintf(out + used, size - used, "; a group's mean is off by %.3g, its deviation by %.3g",
+                 result->mean_error, result->std_error);
+}

@@ -1,0 +1,347 @@
+#include "args.h"
+
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct option_row {
+    const char *name;
+    char letter;          /* short form, or 0 */
+    const char *argument; /* what help calls it; NULL for a switch */
+    unsigned commands;    /* command_bits that take it */
+    gnf_status (*set)(struct args *args, const char *value);
+    const char *help;
+};
+
+static gnf_status bad_value(const char *option, const char *value, const char *what, const char *allowed)
+{
+    return gnf_fail(GNF_INVALID_ARGUMENT, "--%s: '%s' is not %s (allowed: %s)", option, value, what, allowed);
+}
+
+/* Digits alone: no sign, no space, no locale. */
+static bool whole_number(const char *text, uint64_t most, uint64_t *out)
+{
+    uint64_t value = 0;
+    if (*text == '\0')
+        return false;
+    for (; *text != '\0'; text++) {
+        if (*text < '0' || *text > '9' || __builtin_mul_overflow(value, 10u, &value) ||
+            __builtin_add_overflow(value, (unsigned)(*text - '0'), &value) || value > most)
+            return false;
+    }
+    *out = value;
+    return true;
+}
+
+static gnf_status append(struct args_list *list, const char *option, const char *value)
+{
+    if (list->count == ARGS_MAX_LIST)
+        return gnf_fail(GNF_INVALID_ARGUMENT, "--%s: '%s' is one too many (allowed: %d)", option, value,
+                        ARGS_MAX_LIST);
+    list->at[list->count++] = value;
+    return GNF_OK;
+}
+
+static gnf_status set_device(struct args *args, const char *value)
+{
+    uint64_t ordinal = 0;
+    args->sim = strcmp(value, "sim") == 0;
+    args->device_given = true;
+    if (!args->sim && !whole_number(value, 255, &ordinal))
+        return bad_value("device", value, "a device", "sim, or a number from 0 to 255");
+    args->device = (int)ordinal;
+    return GNF_OK;
+}
+
+static gnf_status set_seed(struct args *args, const char *value)
+{
+    if (!whole_number(value, UINT64_MAX, &args->seed))
+        return bad_value("seed", value, "a whole number", "0 to 18446744073709551615");
+    return GNF_OK;
+}
+
+static gnf_status set_input(struct args *args, const char *value)
+{
+    const char *equals = strchr(value, '=');
+    if (equals == NULL || equals == value || equals[1] == '\0')
+        return bad_value("in", value, "NAME=FILE", "a tensor of the problem and a .npy file: x=input.npy");
+    return append(&args->inputs, "in", value);
+}
+
+/* sm_ and two or three digits, then a or f for what runs on that one or its family alone. */
+static bool is_arch(const char *text)
+{
+    if (strncmp(text, "sm_", 3) != 0)
+        return false;
+    size_t digits = strspn(text + 3, "0123456789");
+    const char *rest = text + 3 + digits;
+    return digits >= 2 && digits <= 3 &&
+           (*rest == '\0' || ((*rest == 'a' || *rest == 'f') && rest[1] == '\0'));
+}
+
+static gnf_status set_archs(struct args *args, const char *value)
+{
+    char *copy = args->arch_text + args->arch_used, *rest = NULL;
+    size_t size = strlen(value) + 1;
+    if (size > sizeof args->arch_text - args->arch_used)
+        return gnf_fail(GNF_INVALID_ARGUMENT, "--arch: '%s' makes the lists longer than %zu bytes", value,
+                        sizeof args->arch_text);
+    memcpy(copy, value, size);
+    args->arch_used += size;
+    int before = args->archs.count;
+    for (char *one = strtok_r(copy, ",", &rest); one != NULL; one = strtok_r(NULL, ",", &rest)) {
+        if (!is_arch(one))
+            return bad_value("arch", one, "a GPU architecture", "a list like sm_80,sm_90");
+        GNF_TRY(append(&args->archs, "arch", one));
+    }
+    if (args->archs.count == before)
+        return bad_value("arch", value, "a GPU architecture", "a list like sm_80,sm_90");
+    return GNF_OK;
+}
+
+static gnf_status set_text(const char **field, const char *option, const char *value)
+{
+    if (*value == '\0')
+        return gnf_fail(GNF_INVALID_ARGUMENT, "--%s: '' is empty", option);
+    *field = value;
+    return GNF_OK;
+}
+
+static gnf_status set_variant(struct args *args, const char *value)
+{
+    return set_text(&args->variant, "variant", value);
+}
+
+static gnf_status set_cache_dir(struct args *args, const char *value)
+{
+    return set_text(&args->cache_dir, "cache-dir", value);
+}
+
+static gnf_status set_out(struct args *args, const char *value)
+{
+    return set_text(&args->out, "out", value);
+}
+
+static gnf_status set_output_dir(struct args *args, const char *value)
+{
+    return set_text(&args->output_dir, "output-dir", value);
+}
+
+static gnf_status set_pack(struct args *args, const char *value)
+{
+    return append(&args->packs, "pack", value);
+}
+
+static gnf_status set_check(struct args *args, const char *value)
+{
+    (void)value;
+    args->check = true;
+    return GNF_OK;
+}
+
+static gnf_status set_json(struct args *args, const char *value)
+{
+    (void)value;
+    args->json = true;
+    return GNF_OK;
+}
+
+static gnf_status set_quiet(struct args *args, const char *value)
+{
+    (void)value;
+    args->quiet = true;
+    return GNF_OK;
+}
+
+static gnf_status set_verbose(struct args *args, const char *value)
+{
+    (void)value;
+    args->verbose = true;
+    return GNF_OK;
+}
+
+static gnf_status set_help(struct args *args, const char *value)
+{
+    (void)value;
+    args->help = true;
+    return GNF_OK;
+}
+
+static gnf_status set_version(struct args *args, const char *value)
+{
+    (void)value;
+    args->version = true;
+    return GNF_OK;
+}
+
+enum {
+    ON_DEVICE = COMMAND_INFO | COMMAND_KERNELS | COMMAND_RUN | COMMAND_CHECK,
+    WITH_KERNELS = COMMAND_KERNELS | COMMAND_RUN | COMMAND_CHECK | COMMAND_COMPILE
+};
+
+static const struct option_row rows[] = {
+    {"check", 0, NULL, COMMAND_RUN, set_check, "compare with the float64 host reference"},
+    {"in", 0, "NAME=FILE", COMMAND_RUN, set_input,
+     "a tensor from a .npy file (f4, f2, or u2 for bf16); repeatable"},
+    {"out", 0, "FILE", COMMAND_RUN, set_out, "write y to a .npy file"},
+    {"arch", 0, "LIST", COMMAND_COMPILE, set_archs, "GPU architectures: sm_80,sm_90"},
+    {"output-dir", 0, "D", COMMAND_COMPILE, set_output_dir, "write the cubins into this folder"},
+    {"device", 0, "N|sim", ON_DEVICE, set_device, "a GPU's number (default 0), or the simulator"},
+    {"variant", 0, "NAME", WITH_KERNELS, set_variant,
+     "this variant instead of the default rule's, or of all"},
+    {"pack", 0, "FILE", COMMAND_INFO | WITH_KERNELS, set_pack,
+     "load a kernel pack; repeatable, last one first"},
+    {"seed", 0, "S", COMMAND_RUN | COMMAND_CHECK, set_seed, "of random data (default 1)"},
+    {"cache-dir", 0, "D", COMMAND_ALL, set_cache_dir, "folder of compiled kernels and generated packs"},
+    {"json", 0, NULL, COMMAND_ALL, set_json, "one JSON object on standard output"},
+    {"quiet", 'q', NULL, COMMAND_ALL, set_quiet, "warnings and results only"},
+    {"verbose", 'v', NULL, COMMAND_ALL, set_verbose, "more detail"},
+    {"help", 'h', NULL, COMMAND_ALL, set_help, "this help; after a command, the command's"},
+    {"version", 0, NULL, COMMAND_ALL, set_version, "the version"},
+};
+enum { ROWS = sizeof rows / sizeof rows[0], FIRST_ROW = 256 };
+
+static const struct option_row *row_of(int code)
+{
+    for (int i = 0; i < ROWS; i++)
+        if (code == FIRST_ROW + i || (rows[i].letter != 0 && code == rows[i].letter))
+            return &rows[i];
+    return NULL;
+}
+
+static const struct command *command_named(const char *name)
+{
+    for (const struct command *command = commands; command->name != NULL; command++)
+        if (strcmp(command->name, name) == 0)
+            return command;
+    return NULL;
+}
+
+static gnf_status unknown_command(const char *name)
+{
+    char allowed[256] = "";
+    for (const struct command *command = commands; command->name != NULL; command++)
+        snprintf(allowed + strlen(allowed), sizeof allowed - strlen(allowed), "%s%s",
+                 command == commands ? "" : ", ", command->name);
+    return gnf_fail(GNF_INVALID_ARGUMENT, "'%s' is not a command (allowed: %s)", name, allowed);
+}
+
+/* What getopt_long wants, made of the rows: long options, and letters after ':' so that it tells a missing
+ * value from an unknown option. */
+static void getopt_tables(struct option *longs, char *letters)
+{
+    *letters++ = ':';
+    for (int i = 0; i < ROWS; i++) {
+        longs[i] = (struct option){rows[i].name, rows[i].argument ? required_argument : no_argument, NULL,
+                                   FIRST_ROW + i};
+        if (rows[i].letter != 0)
+            *letters++ = rows[i].letter;
+    }
+    *letters = '\0';
+    longs[ROWS] = (struct option){0};
+}
+
+static gnf_status bad_option(int code, char **argv)
+{
+    char letter[3] = {'-', (char)optopt, '\0'};
+    const struct option_row *row = row_of(optopt);
+    const char *word = argv[optind - 1];
+    if (code == ':')
+        return gnf_fail(GNF_INVALID_ARGUMENT, "%s: needs a value, %s", word, row ? row->argument : "");
+    if (row != NULL && row->argument == NULL && strchr(word, '=') != NULL)
+        return gnf_fail(GNF_INVALID_ARGUMENT, "%s: takes no value", word);
+    bool is_letter = optopt > 0 && optopt < FIRST_ROW;
+    return gnf_fail(GNF_INVALID_ARGUMENT, "%s: is not an option (see gnfuse -h)", is_letter ? letter : word);
+}
+
+static gnf_status take_operands(struct args *args, int count, char **operands, const unsigned char *given)
+{
+    if (count == 0)
+        return args->help || args->version
+                   ? GNF_OK
+                   : gnf_fail(GNF_INVALID_ARGUMENT, "no command is given (see gnfuse -h)");
+    args->command = command_named(operands[0]);
+    if (args->command == NULL)
+        return unknown_command(operands[0]);
+    for (int i = 0; i < ROWS; i++)
+        if (given[i] && !(rows[i].commands & args->command->bit))
+            return gnf_fail(GNF_INVALID_ARGUMENT, "--%s: is not an option of %s (see gnfuse %s -h)",
+                            rows[i].name, operands[0], operands[0]);
+    if (args->help || args->version)
+        return GNF_OK;
+    args->operand = count > 1 ? operands[1] : NULL;
+    const char *wanted = args->command->operand;
+    if (count > 1 && wanted == NULL)
+        return gnf_fail(GNF_INVALID_ARGUMENT, "'%s' is too much: no argument is taken", operands[1]);
+    if (count > 2)
+        return gnf_fail(GNF_INVALID_ARGUMENT, "'%s' is too much: one %s is taken; put the problem in quotes",
+                        operands[2], wanted);
+    if (count == 1 && wanted != NULL && wanted[0] != '[')
+        return gnf_fail(GNF_INVALID_ARGUMENT, "%s is missing", wanted);
+    return GNF_OK;
+}
+
+gnf_status args_parse(int argc, char **argv, struct args *args)
+{
+    struct option longs[ROWS + 1];
+    char letters[ROWS + 2];
+    unsigned char given[ROWS] = {0};
+    memset(args, 0, sizeof *args);
+    args->seed = 1;
+    getopt_tables(longs, letters);
+    opterr = 0;
+    optind = 0; /* GNU getopt starts afresh */
+    gnf_status status = GNF_OK;
+    int code;
+    while (status == GNF_OK && (code = getopt_long(argc, argv, letters, longs, NULL)) != -1) {
+        if (code == ':' || code == '?') {
+            status = bad_option(code, argv);
+        } else {
+            const struct option_row *row = row_of(code);
+            given[row - rows] = 1;
+            status = row->set(args, optarg);
+        }
+    }
+    /* After a complaint, still find out in what form and in whose name to print it. */
+    for (int i = 1; i < argc && status != GNF_OK; i++) {
+        args->json |= strcmp(argv[i], "--json") == 0;
+        args->command = args->command != NULL ? args->command : command_named(argv[i]);
+    }
+    return status != GNF_OK ? status : take_operands(args, argc - optind, argv + optind, given);
+}
+
+static void option_help(FILE *out, const struct option_row *row)
+{
+    char left[64];
+    int used = row->letter ? snprintf(left, sizeof left, "-%c, --%s", row->letter, row->name)
+                           : snprintf(left, sizeof left, "    --%s", row->name);
+    if (row->argument != NULL)
+        snprintf(left + used, sizeof left - (size_t)used, " %s", row->argument);
+    fprintf(out, "  %-24s %s\n", left, row->help);
+}
+
+void args_help(FILE *out, const struct command *command)
+{
+    if (command == NULL) {
+        fputs("usage: gnfuse COMMAND [PROBLEM] [OPTION...]\n\n", out);
+        for (const struct command *each = commands; each->name != NULL; each++) {
+            char left[64];
+            snprintf(left, sizeof left, "%s %s", each->name, each->operand ? each->operand : "");
+            fprintf(out, "  %-30s %s\n", left, each->summary);
+        }
+        fputs("\nA problem is one line of text: 'f16[2,320,64,64] | groupnorm(32) | silu'\n", out);
+    } else {
+        fprintf(out, "usage: gnfuse %s%s%s [OPTION...]\n\n%s\n", command->name, command->operand ? " " : "",
+                command->operand ? command->operand : "", command->summary);
+    }
+    fputs("\n", out);
+    for (int i = 0; i < ROWS; i++)
+        if (command == NULL ? rows[i].commands == COMMAND_ALL : (rows[i].commands & command->bit) != 0)
+            option_help(out, &rows[i]);
+    if (command == NULL)
+        fputs(
+            "\nMore options: gnfuse COMMAND -h\n"
+            "Exit status: 0 done, 1 a check failed, 2 bad usage or problem, 3 no usable device or library,\n"
+            "4 reported by the driver or the compiler\n",
+            out);
+}

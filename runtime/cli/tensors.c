@@ -1,0 +1,206 @@
+#include "tensors.h"
+
+#include "npy.h"
+#include "parallel.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+int64_t tensors_y_channels(const struct gnf_problem *problem)
+{
+    return problem->reduction >= 0 ? 1 : problem->channels;
+}
+
+static void add_tensor(struct tensors *tensors, const char *name, enum gnf_broadcast broadcast, bool required)
+{
+    const struct gnf_problem *problem = tensors->problem;
+    struct tensor *tensor = &tensors->at[tensors->count++];
+    tensor->name = name;
+    tensor->broadcast = broadcast;
+    tensor->required = required;
+    tensor->elements = broadcast == GNF_CHANNEL  ? problem->channels
+                       : broadcast == GNF_SCALAR ? 1
+                                                 : tensors->samples * problem->channels * problem->spatial;
+}
+
+gnf_status tensors_create(struct tensors *tensors, const struct gnf_problem *problem, int64_t samples)
+{
+    memset(tensors, 0, sizeof *tensors);
+    tensors->problem = problem;
+    tensors->samples = samples;
+    int64_t x_elements, bytes;
+    GNF_TRY(gnf_problem_elements(problem, samples, &x_elements, &tensors->y_elements));
+    if (__builtin_mul_overflow(x_elements, (int64_t)gnf_dtype_size(problem->dtype), &bytes))
+        return gnf_fail(GNF_TOO_LARGE, "N = %lld: the bytes of x do not fit 63 bits", (long long)samples);
+    add_tensor(tensors, "x", GNF_FULL, true);
+    add_tensor(tensors, "gamma", GNF_CHANNEL, false);
+    add_tensor(tensors, "beta", GNF_CHANNEL, false);
+    for (int i = 0; i < problem->operand_count; i++)
+        add_tensor(tensors, problem->operand[i].name, problem->operand[i].broadcast, true);
+    return GNF_OK;
+}
+
+void tensors_free(struct tensors *tensors)
+{
+    for (int i = 0; i < tensors->count; i++) {
+        free(tensors->at[i].data);
+        tensors->at[i].data = NULL;
+    }
+}
+
+static gnf_status make_room(struct tensors *tensors, struct tensor *tensor)
+{
+    size_t bytes = (size_t)tensor->elements * gnf_dtype_size(tensors->problem->dtype);
+    if (tensor->data == NULL)
+        tensor->data = malloc(bytes > 0 ? bytes : 1);
+    if (tensor->data == NULL)
+        return gnf_fail(GNF_OUT_OF_MEMORY, "%s: no host memory for its %zu bytes", tensor->name, bytes);
+    return GNF_OK;
+}
+
+gnf_status tensors_random(struct tensors *tensors, const struct random_recipe *data, uint64_t seed,
+                          bool affine)
+{
+    const struct random_recipe uniform = {.kind = RANDOM_UNIFORM};
+    for (int i = 0; i < tensors->count; i++) {
+        struct tensor *tensor = &tensors->at[i];
+        if (!tensor->required && !affine) {
+            free(tensor->data);
+            tensor->data = NULL;
+            continue;
+        }
+        GNF_TRY(make_room(tensors, tensor));
+        random_fill(i == TENSOR_X ? data : &uniform, seed, tensor->name, tensors->problem->dtype,
+                    tensor->data, tensor->elements);
+    }
+    return GNF_OK;
+}
+
+int tensors_shape(const struct tensors *tensors, const struct tensor *tensor,
+                  int64_t shape[2 + GNF_MAX_SPATIAL])
+{
+    const struct gnf_problem *problem = tensors->problem;
+    if (tensor->broadcast == GNF_SCALAR)
+        return 0;
+    if (tensor->broadcast == GNF_CHANNEL) {
+        shape[0] = problem->channels;
+        return 1;
+    }
+    shape[0] = tensors->samples;
+    shape[1] = problem->channels;
+    for (int i = 0; i < problem->spatial_rank; i++)
+        shape[2 + i] = problem->size[i];
+    return 2 + problem->spatial_rank;
+}
+
+int tensors_y_shape(const struct tensors *tensors, int64_t shape[2 + GNF_MAX_SPATIAL])
+{
+    int rank = tensors_shape(tensors, &tensors->at[TENSOR_X], shape);
+    shape[1] = tensors_y_channels(tensors->problem);
+    return rank;
+}
+
+gnf_status tensors_load(struct tensors *tensors, const char *name, const char *path)
+{
+    struct tensor *tensor = NULL;
+    char allowed[512] = "";
+    for (int i = 0; i < tensors->count; i++) {
+        size_t used = strlen(allowed);
+        snprintf(allowed + used, sizeof allowed - used, "%s%s", i ? ", " : "", tensors->at[i].name);
+        if (strcmp(tensors->at[i].name, name) == 0)
+            tensor = &tensors->at[i];
+    }
+    if (tensor == NULL)
+        return gnf_fail(GNF_INVALID_ARGUMENT, "--in: the problem has no tensor '%s' (allowed: %s)", name,
+                        allowed);
+    if (tensor->data != NULL)
+        return gnf_fail(GNF_INVALID_ARGUMENT, "--in: %s is given twice", name);
+
+    struct npy_array array;
+    GNF_TRY(npy_read(path, &array));
+    int64_t shape[2 + GNF_MAX_SPATIAL];
+    int rank = tensors_shape(tensors, tensor, shape);
+    enum gnf_dtype dtype = tensors->problem->dtype;
+    bool same = array.dtype == dtype && array.rank == rank;
+    for (int i = 0; i < rank && same; i++)
+        same = array.shape[i] == shape[i];
+    if (tensor->broadcast == GNF_SCALAR) /* one element, however it is written */
+        same = array.dtype == dtype && array.elements == 1;
+    if (!same) {
+        char got[256], wanted[256];
+        npy_shape_text(array.rank, array.shape, got, sizeof got);
+        npy_shape_text(rank, shape, wanted, sizeof wanted);
+        npy_free(&array);
+        return gnf_fail(GNF_INVALID_ARGUMENT, "--in: %s: %s holds '%s' %s, wanted '%s' %s", name, path,
+                        npy_descr(array.dtype), got, npy_descr(dtype), wanted);
+    }
+    tensor->data = array.data;
+    return GNF_OK;
+}
+
+gnf_status tensors_require(const struct tensors *tensors)
+{
+    for (int i = 0; i < tensors->count; i++)
+        if (tensors->at[i].required && tensors->at[i].data == NULL)
+            return gnf_fail(GNF_INVALID_ARGUMENT,
+                            "--in: %s is missing (give --in %s=FILE.npy, or no --in at all for"
+                            " random data)",
+                            tensors->at[i].name, tensors->at[i].name);
+    return GNF_OK;
+}
+
+struct transpose {
+    const char *from;
+    char *to;
+    int64_t rows, columns; /* of `from`, a sample */
+    size_t size;
+};
+
+static void transpose_samples(void *user, int64_t begin, int64_t end)
+{
+    enum { TILE = 32 };
+    const struct transpose *t = user;
+    for (int64_t n = begin; n < end; n++) {
+        const char *from = t->from + (size_t)(n * t->rows * t->columns) * t->size;
+        char *to = t->to + (size_t)(n * t->rows * t->columns) * t->size;
+        for (int64_t r0 = 0; r0 < t->rows; r0 += TILE)
+            for (int64_t c0 = 0; c0 < t->columns; c0 += TILE)
+                for (int64_t r = r0; r < t->rows && r < r0 + TILE; r++)
+                    for (int64_t c = c0; c < t->columns && c < c0 + TILE; c++)
+                        memcpy(to + (size_t)(c * t->rows + r) * t->size,
+                               from + (size_t)(r * t->columns + c) * t->size, t->size);
+    }
+}
+
+static void convert(const struct gnf_problem *problem, int64_t samples, int64_t rows, int64_t columns,
+                    const void *from, void *to)
+{
+    size_t size = gnf_dtype_size(problem->dtype);
+    if (!problem->channels_last || rows <= 1 || columns <= 1) {
+        memcpy(to, from, (size_t)(samples * rows * columns) * size);
+        return;
+    }
+    struct transpose t = {from, to, rows, columns, size};
+    parallel_for(samples, 1, transpose_samples, &t);
+}
+
+void tensors_to_memory(const struct gnf_problem *problem, int64_t samples, int64_t channels,
+                       const void *logical, void *memory)
+{
+    convert(problem, samples, channels, problem->spatial, logical, memory);
+}
+
+void tensors_from_memory(const struct gnf_problem *problem, int64_t samples, int64_t channels,
+                         const void *memory, void *logical)
+{
+    convert(problem, samples, problem->spatial, channels, memory, logical);
+}
+
+int64_t tensors_bytes(const struct tensors *tensors)
+{
+    int64_t elements = tensors->y_elements;
+    for (int i = 0; i < tensors->count; i++)
+        if (tensors->at[i].data != NULL)
+            elements += tensors->at[i].elements;
+    return elements * (int64_t)gnf_dtype_size(tensors->problem->dtype);
+}

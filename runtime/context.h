@@ -1,0 +1,54 @@
+/* What one CUcontext's users share: options, driver, device, compiler, cache, packs, loaded kernels. */
+#ifndef GNF_CONTEXT_H
+#define GNF_CONTEXT_H
+
+#include "cache.h"
+#include "compile.h"
+#include "driver.h"
+#include "options.h"
+#include "pack.h"
+#include "target.h"
+#include <pthread.h>
+
+struct gnf_module; /* a loaded kernel */
+
+struct gnf_context {
+    struct gnf_options options;
+    struct gnf_driver driver;
+    struct gnf_device device;
+    CUcontext cuda;
+    bool owns_primary;
+    struct gnf_compiler *compiler;
+    struct gnf_cache *cache;
+    char *target_request;
+    pthread_mutex_t lock; /* packs and modules */
+    struct gnf_pack **pack;
+    int pack_count; /* searched from the last to the first */
+    struct gnf_module *modules;
+    pthread_cond_t changed;      /* a module is ready or has failed */
+    pthread_mutex_t target_lock; /* the next two */
+    bool target_known;
+    struct gnf_target target;
+};
+
+struct gnf_kernel_request {
+    const struct gnf_pack *pack;
+    const struct gnf_kernel *kernel;
+    CUstream stream;   /* asked whether it is capturing; NULL: do not ask */
+    int number, total; /* for "compiling NAME for sm_90 (2 of 3)" */
+};
+
+/* The function of a kernel, compiled (through the cache) and loaded at most once per context; waits for a
+ * thread that is already at it. If the stream is capturing and something would have to be done:
+ * GNF_NOT_PREPARED, and nothing was touched. `registers` (a thread) may be NULL. Any CUDA context or none may
+ * be current, and stays so. Thread-safety: safe. */
+gnf_status gnf_context_kernel(gnf_context *context, const struct gnf_kernel_request *request,
+                              CUfunction *function, int *registers);
+/* Forgets all kernels, which nobody may use any more. `current`: the CUDA context is, so that they are
+ * unloaded too. */
+void gnf_context_unload(gnf_context *context, bool current);
+
+/* Pack number `i` from the one searched first; NULL past the end. Lives as long as the context. */
+const struct gnf_pack *gnf_context_pack(gnf_context *context, int i);
+
+#endif

@@ -1,0 +1,287 @@
+/* Kernels of a context: source -> image (cache, NVRTC) -> module -> function. */
+#define _POSIX_C_SOURCE 200809L /* strdup, clock_gettime */
+#include "context.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+enum { SHARED_WITHOUT_ASKING = 48 * 1024 }; /* bytes a block gets without opting in */
+enum state { FAILED, BUSY, READY };
+
+struct gnf_module {
+    const struct gnf_pack *pack;
+    const struct gnf_kernel *kernel;
+    enum state state;
+    CUmodule module;
+    CUfunction function;
+    int registers;
+    gnf_status status; /* of the last attempt, with its message */
+    char *message;
+    struct gnf_module *next;
+};
+
+/* One attempt to get an image. */
+struct job {
+    gnf_context *context;
+    const struct gnf_kernel_request *request;
+    const struct gnf_target *target;
+    const char *source;
+    bool built; /* not out of the cache */
+};
+
+static int64_t now_ms(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (int64_t)time.tv_sec * 1000 + time.tv_nsec / 1000000;
+}
+
+/* A gnf_cache_build. */
+static gnf_status build(void *user, void **image, size_t *size)
+{
+    struct job *job = user;
+    const struct gnf_log *log = &job->context->options.log;
+    const char *entry = job->request->kernel->entry, *target = job->target->name;
+    int64_t begin = now_ms();
+    job->built = true;
+    gnf_log_line(log, GNF_LOG_INFO, "compiling %s for %s (%d of %d)", entry, target, job->request->number,
+                 job->request->total);
+    GNF_TRY(gnf_compiler_build(job->context->compiler, job->source, entry, target, image, size));
+    gnf_log_line(log, GNF_LOG_INFO, "compiled %s for %s: %lld ms, %zu bytes", entry, target,
+                 (long long)(now_ms() - begin), *size);
+    return GNF_OK;
+}
+
+static gnf_status find_target(gnf_context *context, const char *entry, struct gnf_target *target)
+{
+    gnf_status status = GNF_OK;
+    pthread_mutex_lock(&context->target_lock);
+    if (!context->target_known)
+        status = gnf_target_find(&context->target, context->cache, context->compiler, context->target_request,
+                                 context->device.capability, context->options.jit);
+    if (status == GNF_OK) {
+        context->target_known = true;
+        *target = context->target;
+    }
+    pthread_mutex_unlock(&context->target_lock);
+    if (status == GNF_NOT_COMPILED)
+        return gnf_fail(
+            status, "kernel %s is not compiled for capability %d: no cache holds it and GNFUSE_JIT is off",
+            entry, context->device.capability);
+    return status;
+}
+
+/* All that the image depends on. */
+static gnf_status spell_key(const struct gnf_target *target, const char *source, char **key)
+{
+    static const char *const format = "gnfuse %d.%d.%d\ntarget %s\nNVRTC %d\noptions %s\nsource\n%s";
+    const int major = GNF_VERSION_MAJOR, minor = GNF_VERSION_MINOR, patch = GNF_VERSION_PATCH;
+    const char *options = gnf_compiler_options();
+    size_t size = strlen(source) + strlen(options) + 256;
+    if (!(*key = malloc(size)))
+        return gnf_fail(GNF_OUT_OF_MEMORY, "context: no host memory");
+    snprintf(*key, size, format, major, minor, patch, target->name, target->nvrtc, options, source);
+    return GNF_OK;
+}
+
+/* The driver's answer; with the function if it took the image. */
+static CUresult load_image(const gnf_context *context, const void *image, struct gnf_module *module,
+                           const char **call)
+{
+    const struct gnf_driver *driver = &context->driver;
+    *call = "cuModuleLoadData";
+    CUresult result = driver->cuModuleLoadData(&module->module, image);
+    if (result != CUDA_SUCCESS)
+        return result;
+    *call = "cuModuleGetFunction";
+    result = driver->cuModuleGetFunction(&module->function, module->module, module->kernel->entry);
+    if (result == CUDA_SUCCESS && module->kernel->shared_bytes > SHARED_WITHOUT_ASKING) {
+        *call = "cuFuncSetAttribute";
+        result = driver->cuFuncSetAttribute(module->function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                            module->kernel->shared_bytes);
+    }
+    if (result == CUDA_SUCCESS) {
+        /* also makes a driver that loads lazily load the kernel now, and not at its first launch in a capture
+         */
+        *call = "cuFuncGetAttribute";
+        result = driver->cuFuncGetAttribute(&module->registers, CU_FUNC_ATTRIBUTE_NUM_REGS, module->function);
+    }
+    if (result != CUDA_SUCCESS) {
+        driver->cuModuleUnload(module->module);
+        module->module = NULL;
+    }
+    return result;
+}
+
+/* The image is at fault, not the device or the call. */
+static bool is_refusal(CUresult result)
+{
+    switch (result) {
+    case CUDA_ERROR_INVALID_IMAGE:
+    case CUDA_ERROR_NO_BINARY_FOR_GPU:
+    case CUDA_ERROR_INVALID_PTX:
+    case CUDA_ERROR_UNSUPPORTED_PTX_VERSION:
+    case CUDA_ERROR_INVALID_SOURCE:
+    case CUDA_ERROR_NOT_FOUND:
+        return true;
+    default:
+        return false;
+    }
+}
+
+static gnf_status fetch_and_load(struct job *job, const char *key, struct gnf_module *module)
+{
+    gnf_context *context = job->context;
+    const char *entry = module->kernel->entry, *call;
+    CUresult result;
+    for (bool again = false;; again = true) {
+        void *image;
+        size_t size;
+        job->built = false;
+        GNF_TRY(gnf_cache_fetch(context->cache, key, entry, context->options.jit ? build : NULL, job, &image,
+                                &size));
+        result = load_image(context, image, module, &call);
+        free(image);
+        if (!is_refusal(result) || job->built || again || !context->options.jit)
+            break;
+        gnf_log_line(&context->options.log, GNF_LOG_WARNING,
+                     "the driver refuses the cached image of %s for %s (%s: error %d); compiling it again",
+                     entry, job->target->name, call, (int)result);
+        gnf_cache_drop(context->cache, key);
+    }
+    gnf_status status = gnf_driver_check(&context->driver, result, call);
+    if (status != GNF_OK)
+        gnf_fail_more(status, " (kernel %s for %s)", entry, job->target->name);
+    return status;
+}
+
+static gnf_status prepare(gnf_context *context, const struct gnf_kernel_request *request,
+                          struct gnf_module *module)
+{
+    struct gnf_target target;
+    struct job job = {.context = context, .request = request, .target = &target};
+    char *source = NULL, *key = NULL;
+    CUcontext before;
+    GNF_TRY(find_target(context, request->kernel->entry, &target));
+    gnf_status status = gnf_pack_source(request->pack, request->kernel, &source);
+    if (status == GNF_OK)
+        status = spell_key(&target, source, &key);
+    job.source = source;
+    if (status == GNF_OK)
+        status = gnf_current_enter(&context->driver, context->cuda, &before);
+    if (status == GNF_OK) {
+        status = fetch_and_load(&job, key, module);
+        gnf_current_leave(&context->driver, before);
+    }
+    free(key);
+    free(source);
+    return status;
+}
+
+static gnf_status refuse_capture(gnf_context *context, const struct gnf_kernel_request *request)
+{
+    CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
+    CUcontext before;
+    if (!request->stream)
+        return GNF_OK;
+    GNF_TRY(gnf_current_enter(&context->driver, context->cuda, &before));
+    gnf_status status = GNF_CU(&context->driver, cuStreamIsCapturing, (request->stream, &capture));
+    gnf_current_leave(&context->driver, before);
+    if (status == GNF_OK && capture != CU_STREAM_CAPTURE_STATUS_NONE)
+        return gnf_fail(
+            GNF_NOT_PREPARED,
+            "kernel %s is not loaded yet and the stream is capturing: create the plan before the capture",
+            request->kernel->entry);
+    return status;
+}
+
+/* Variants share kernels, the second pass of a split for instance: then their rows have one entry and one
+ * source. */
+static bool is_same(const struct gnf_kernel *a, const struct gnf_kernel *b)
+{
+    return a == b || (a->part_count == b->part_count && a->shared_bytes == b->shared_bytes &&
+                      !strcmp(a->entry, b->entry) &&
+                      !memcmp(a->part, b->part, (size_t)a->part_count * sizeof *a->part));
+}
+
+static struct gnf_module *find(const gnf_context *context, const struct gnf_kernel_request *request)
+{
+    struct gnf_module *module = context->modules;
+    while (module && !(module->pack == request->pack && is_same(module->kernel, request->kernel)))
+        module = module->next;
+    return module;
+}
+
+static struct gnf_module *find_or_add(gnf_context *context, const struct gnf_kernel_request *request)
+{
+    struct gnf_module *module = find(context, request);
+    if (module || !(module = calloc(1, sizeof *module)))
+        return module;
+    module->pack = request->pack;
+    module->kernel = request->kernel;
+    module->next = context->modules;
+    context->modules = module;
+    return module;
+}
+
+/* With the lock held, and again when it returns: prepares the kernel, or waits for the thread that does. */
+static gnf_status prepare_or_wait(gnf_context *context, const struct gnf_kernel_request *request,
+                                  struct gnf_module *module)
+{
+    if (module->state == BUSY) {
+        while (module->state == BUSY)
+            pthread_cond_wait(&context->changed, &context->lock);
+        return module->status == GNF_OK
+                   ? GNF_OK
+                   : gnf_fail(module->status, "%s", module->message ? module->message : "");
+    }
+    module->state = BUSY;
+    pthread_mutex_unlock(&context->lock);
+    gnf_status status = prepare(context, request, module);
+    char *message = status == GNF_OK ? NULL : strdup(gnf_error_message());
+    pthread_mutex_lock(&context->lock);
+    free(module->message);
+    module->message = message;
+    module->status = status;
+    module->state = status == GNF_OK ? READY : FAILED;
+    pthread_cond_broadcast(&context->changed);
+    return status;
+}
+
+gnf_status gnf_context_kernel(gnf_context *context, const struct gnf_kernel_request *request,
+                              CUfunction *function, int *registers)
+{
+    gnf_status status = GNF_OK;
+    pthread_mutex_lock(&context->lock);
+    struct gnf_module *module = find(context, request);
+    if (!module || module->state != READY) {
+        pthread_mutex_unlock(&context->lock);
+        GNF_TRY(refuse_capture(context, request));
+        pthread_mutex_lock(&context->lock);
+        module = find_or_add(context, request);
+        if (!module)
+            status = gnf_fail(GNF_OUT_OF_MEMORY, "context: no host memory");
+        else if (module->state != READY)
+            status = prepare_or_wait(context, request, module);
+    }
+    if (status == GNF_OK) {
+        *function = module->function;
+        if (registers)
+            *registers = module->registers;
+    }
+    pthread_mutex_unlock(&context->lock);
+    return status;
+}
+
+void gnf_context_unload(gnf_context *context, bool current)
+{
+    while (context->modules) {
+        struct gnf_module *module = context->modules;
+        context->modules = module->next;
+        if (module->module && current)
+            context->driver.cuModuleUnload(module->module);
+        free(module->message);
+        free(module);
+    }
+}

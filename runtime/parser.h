@@ -1,0 +1,46 @@
+/* The cursor over a problem text: tokens, and messages that point into the text. For problem.c. */
+#ifndef GNF_PARSER_H
+#define GNF_PARSER_H
+
+#include "problem.h"
+
+enum { GNF_QUOTE = 40 }; /* bytes of the text that a message quotes */
+
+struct gnf_shape {
+    int64_t channels;
+    int64_t size[GNF_MAX_SPATIAL];
+};
+struct gnf_parser {
+    const char *text;
+    int at;
+    char where[GNF_QUOTE + 16]; /* for messages: "stage 'add'" */
+    struct gnf_problem *problem;
+    struct gnf_shape shape[GNF_MAX_STAGES + 1]; /* of x and of each stage's output */
+};
+struct gnf_token {
+    int at, length;
+    char quoted[GNF_QUOTE + 8];
+};
+
+bool gnf_is_lower(char c); /* a-z and _ */
+bool gnf_is_digit(char c);
+bool gnf_is_word(char c);   /* letters, digits and _ */
+bool gnf_is_number(char c); /* what a number, or a failed attempt at one, is made of */
+
+/* The next character that is no space, 0 at the end; the cursor then stands on it. */
+char gnf_parser_peek(struct gnf_parser *parser);
+/* Steps over `c` if it is next. */
+bool gnf_parser_skip(struct gnf_parser *parser, char c);
+/* The next run of characters that belong; its length may be 0. */
+struct gnf_token gnf_parser_take(struct gnf_parser *parser, bool (*belongs)(char));
+bool gnf_token_is(const struct gnf_parser *parser, const struct gnf_token *token, const char *word);
+const char *gnf_token_or_empty(const struct gnf_token *token); /* '' for an empty one */
+
+/* GNF_INVALID_PROBLEM with "WHAT (WHERE): ALLOWED" and a caret under byte `at`; the format is
+ * "WHAT\1ALLOWED". */
+gnf_status gnf_parser_bad(const struct gnf_parser *parser, int at, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+/* What comes next does not belong there. */
+gnf_status gnf_parser_unexpected(struct gnf_parser *parser, const char *allowed);
+
+#endif

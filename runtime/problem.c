@@ -1,0 +1,550 @@
+#define _POSIX_C_SOURCE 200809L /* strnlen */
+#include "number.h"
+#include "parser.h"
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { WHOLE_MAX = 2147483647 };
+
+static const char *const dtype_names[] = {"f32", "f16", "bf16"};
+static const char *const broadcast_names[] = {"full", "channel", "scalar"};
+static const char *const size_names[] = {"N", "C", "size 3", "size 4", "size 5"};
+
+/* ---- the input ---- */
+
+static gnf_status parse_size(struct gnf_parser *parser, int i, int64_t *size)
+{
+    int64_t least = i == 1;
+    if (gnf_parser_skip(parser, '*')) {
+        *size = -1;
+        if (i == 0)
+            return GNF_OK;
+        return gnf_parser_bad(parser, parser->at - 1, "%s = *\1allowed are whole numbers from %d",
+                              size_names[i], (int)least);
+    }
+    struct gnf_token token = gnf_parser_take(parser, gnf_is_number);
+    enum gnf_number number = gnf_number_whole(parser->text + token.at, (size_t)token.length, size);
+    if (number == GNF_NUMBER_OK && *size >= least)
+        return GNF_OK;
+    gnf_status status =
+        gnf_parser_bad(parser, token.at, "%s = %s\1allowed are whole numbers from %d%s", size_names[i],
+                       gnf_token_or_empty(&token), (int)least, i == 0 ? ", and * for any" : "");
+    return number == GNF_NUMBER_RANGE ? GNF_TOO_LARGE : status;
+}
+
+static gnf_status parse_sizes(struct gnf_parser *parser)
+{
+    struct gnf_problem *problem = parser->problem;
+    int64_t size[5], bytes = (int64_t)gnf_dtype_size(problem->dtype);
+    int count = 0;
+    do {
+        gnf_parser_peek(parser);
+        int at = parser->at;
+        if (count == 5)
+            return gnf_parser_bad(parser, at, "6 sizes\1allowed are 2 to 5: N, C and up to 3 spatial ones");
+        GNF_TRY(parse_size(parser, count, &size[count]));
+        if (size[count] > 0 && __builtin_mul_overflow(bytes, size[count], &bytes)) {
+            gnf_parser_bad(
+                parser, at,
+                "the tensor's bytes do not fit 63 bits\1allowed are sizes of a product up to %" PRId64,
+                INT64_MAX / (int64_t)gnf_dtype_size(problem->dtype));
+            return GNF_TOO_LARGE;
+        }
+        count++;
+    } while (gnf_parser_skip(parser, ','));
+    int at = parser->at;
+    if (!gnf_parser_skip(parser, ']'))
+        return gnf_parser_unexpected(parser, "allowed are ',' and ']'");
+    if (count < 2)
+        return gnf_parser_bad(parser, at, "1 size\1allowed are 2 to 5: N, C and up to 3 spatial ones");
+    problem->samples = size[0];
+    problem->channels = size[1];
+    problem->spatial_rank = count - 2;
+    problem->spatial = 1;
+    for (int i = 2; i < count; i++) {
+        problem->size[i - 2] = size[i];
+        problem->spatial *= size[i];
+    }
+    return GNF_OK;
+}
+
+static gnf_status parse_input(struct gnf_parser *parser)
+{
+    struct gnf_problem *problem = parser->problem;
+    snprintf(parser->where, sizeof parser->where, "input");
+    struct gnf_token token = gnf_parser_take(parser, gnf_is_word);
+    int dtype = 0;
+    while (dtype < 3 && !gnf_token_is(parser, &token, dtype_names[dtype]))
+        dtype++;
+    if (dtype == 3)
+        return gnf_parser_bad(parser, token.at, "unknown dtype '%s'\1allowed are f32, f16, bf16",
+                              token.quoted);
+    problem->dtype = (enum gnf_dtype)dtype;
+    if (gnf_parser_peek(parser) != '[')
+        return gnf_parser_bad(parser, parser->at,
+                              "expected '['\1allowed is %s[N,C,...], %s[2,64,32,32] for instance",
+                              token.quoted, token.quoted);
+    parser->at++;
+    GNF_TRY(parse_sizes(parser));
+    if (gnf_parser_skip(parser, ':')) {
+        token = gnf_parser_take(parser, gnf_is_word);
+        if (!gnf_token_is(parser, &token, "nhwc"))
+            return gnf_parser_bad(parser, token.at, "unknown layout '%s'\1allowed is nhwc", token.quoted);
+        problem->channels_last = problem->spatial > 1 && problem->channels > 1;
+    }
+    parser->shape[0].channels = problem->channels;
+    memcpy(parser->shape[0].size, problem->size, sizeof problem->size);
+    return GNF_OK;
+}
+
+/* ---- arguments ---- */
+
+/* "groupnorm(groups, eps=1e-5)", "mean or mean(all)" */
+static void signature(const struct gnf_op *op, char *out, size_t size)
+{
+    const char *before = "(";
+    size_t length = (size_t)snprintf(out, size, "%s", op->name);
+    for (int i = 0; i < op->param_count && length < size; i++) {
+        const struct gnf_param *param = &op->param[i];
+        char number[32];
+        gnf_number_format((float)param->value, number);
+        if (param->type == 'w')
+            snprintf(out + length, size - length, " or %s(%s)", op->name, param->name);
+        else if (param->required)
+            snprintf(out + length, size - length, "%s%s", before, param->name);
+        else
+            snprintf(out + length, size - length, "%s%s=%s", before, param->name, number);
+        before = param->type == 'w' ? before : ", ";
+        length += strlen(out + length);
+    }
+    if (*before == ',' && length < size)
+        snprintf(out + length, size - length, ")");
+}
+
+__attribute__((format(printf, 4, 5))) static gnf_status
+bad_argument(const struct gnf_parser *parser, int at, const struct gnf_op *op, const char *format, ...)
+{
+    char what[128], form[256];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(what, sizeof what, format, arguments);
+    va_end(arguments);
+    signature(op, form, sizeof form);
+    return gnf_parser_bad(parser, at, "%s\1allowed is %s", what, form);
+}
+
+static int parameter(const struct gnf_op *op, const char *name)
+{
+    for (int i = 0; i < op->param_count; i++)
+        if (!strcmp(op->param[i].name, name))
+            return i;
+    return -1;
+}
+
+static gnf_status parse_value(struct gnf_parser *parser, const struct gnf_param *param, double *value)
+{
+    struct gnf_token token = gnf_parser_take(parser, gnf_is_number);
+    const char *text = parser->text + token.at;
+    if (param->type == 'i') {
+        int64_t whole, least = param->required ? 1 : (int64_t)param->value;
+        if (gnf_number_whole(text, (size_t)token.length, &whole) != GNF_NUMBER_OK || whole < least ||
+            whole > WHOLE_MAX)
+            return gnf_parser_bad(parser, token.at, "%s = %s\1allowed are whole numbers from %d to %d",
+                                  param->name, gnf_token_or_empty(&token), (int)least, WHOLE_MAX);
+        *value = (double)whole;
+        return GNF_OK;
+    }
+    float number;
+    bool positive = !strcmp(param->name, "eps");
+    if (gnf_number_float(text, (size_t)token.length, &number) != GNF_NUMBER_OK || (positive && number <= 0))
+        return gnf_parser_bad(parser, token.at, "%s = %s\1allowed are finite numbers%s", param->name,
+                              gnf_token_or_empty(&token), positive ? " above 0" : "");
+    *value = (double)number;
+    return GNF_OK;
+}
+
+/* One argument; at[i] is where the value of the i-th parameter stands, -1 before it was given. */
+static gnf_status parse_argument(struct gnf_parser *parser, struct gnf_stage *stage, int *at, bool *named)
+{
+    const struct gnf_op *op = stage->op;
+    struct gnf_parser ahead = *parser;
+    struct gnf_token token = gnf_parser_take(&ahead, gnf_is_word);
+    bool name = token.length && gnf_is_lower(parser->text[token.at]);
+    bool equals = name && gnf_parser_peek(&ahead) == '=';
+    int i = 0;
+    if (name)
+        for (i = 0; i < op->param_count && !gnf_token_is(parser, &token, op->param[i].name);)
+            i++;
+    if (equals || (name && i < op->param_count)) {
+        if (i == op->param_count)
+            return bad_argument(parser, token.at, op, "unknown parameter '%s'", token.quoted);
+        if (equals == (op->param[i].type == 'w'))
+            return bad_argument(parser, token.at, op, "%s takes %s value", token.quoted, equals ? "no" : "a");
+        if (at[i] >= 0)
+            return bad_argument(parser, token.at, op, "%s is given twice", token.quoted);
+        parser->at = ahead.at + equals;
+        *named = true;
+    } else {
+        for (i = 0; i < op->param_count && (op->param[i].type == 'w' || at[i] >= 0);)
+            i++;
+        if (*named)
+            return bad_argument(parser, token.at, op, "an unnamed argument after a named one");
+        if (i == op->param_count && name && op->param_count)
+            return bad_argument(parser, token.at, op, "unknown parameter '%s'", token.quoted);
+        if (i == op->param_count)
+            return bad_argument(parser, token.at, op, "too many arguments");
+    }
+    gnf_parser_peek(parser);
+    at[i] = parser->at;
+    stage->value[i] = 1;
+    return op->param[i].type == 'w' ? GNF_OK : parse_value(parser, &op->param[i], &stage->value[i]);
+}
+
+static gnf_status parse_arguments(struct gnf_parser *parser, struct gnf_stage *stage, int *at)
+{
+    const struct gnf_op *op = stage->op;
+    bool named = false;
+    for (int i = 0; i < op->param_count; i++) {
+        at[i] = -1;
+        stage->value[i] = op->param[i].type == 'f' ? (double)(float)op->param[i].value : op->param[i].value;
+    }
+    if (gnf_parser_skip(parser, '(') && !gnf_parser_skip(parser, ')')) {
+        do
+            GNF_TRY(parse_argument(parser, stage, at, &named));
+        while (gnf_parser_skip(parser, ','));
+        if (!gnf_parser_skip(parser, ')'))
+            return gnf_parser_unexpected(parser, "allowed are ',' and ')'");
+    }
+    for (int i = 0; i < op->param_count; i++)
+        if (op->param[i].required && at[i] < 0)
+            return bad_argument(parser, stage->at, op, "%s is missing", op->param[i].name);
+    return GNF_OK;
+}
+
+static gnf_status check_bounds(struct gnf_parser *parser, const struct gnf_stage *stage, const int *at)
+{
+    int low = parameter(stage->op, "min"), high = parameter(stage->op, "max");
+    char least[32], most[32];
+    if (low < 0 || high < 0 || stage->value[low] <= stage->value[high])
+        return GNF_OK;
+    gnf_number_format((float)stage->value[low], least);
+    gnf_number_format((float)stage->value[high], most);
+    if (at[high] > at[low])
+        return gnf_parser_bad(parser, at[high], "max = %s\1allowed are numbers from min = %s", most, least);
+    return gnf_parser_bad(parser, at[low], "min = %s\1allowed are numbers up to max = %s", least, most);
+}
+
+/* ---- labels and tensors ---- */
+
+static const struct gnf_op *find_op(const struct gnf_parser *parser, const struct gnf_token *token)
+{
+    const struct gnf_op *op = gnf_ops;
+    while (op->name && !gnf_token_is(parser, token, op->name))
+        op++;
+    return op->name ? op : NULL;
+}
+
+static int find_label(const struct gnf_parser *parser, const struct gnf_token *token)
+{
+    if (gnf_token_is(parser, token, "x"))
+        return 0;
+    for (int i = 0; i < parser->problem->stage_count; i++)
+        if (gnf_token_is(parser, token, parser->problem->stage[i].name))
+            return i + 1;
+    return -1;
+}
+
+static int find_operand(const struct gnf_parser *parser, const struct gnf_token *token)
+{
+    for (int i = 0; i < parser->problem->operand_count; i++)
+        if (gnf_token_is(parser, token, parser->problem->operand[i].name))
+            return i;
+    return -1;
+}
+
+static bool is_name(const struct gnf_parser *parser, const struct gnf_token *token)
+{
+    if (!token->length || token->length > 31 || !gnf_is_lower(parser->text[token->at]) ||
+        find_op(parser, token))
+        return false;
+    for (int i = 0; i < token->length; i++)
+        if (!gnf_is_lower(parser->text[token->at + i]) && !gnf_is_digit(parser->text[token->at + i]))
+            return false;
+    return true;
+}
+
+static gnf_status parse_tensor(struct gnf_parser *parser, struct gnf_stage *stage,
+                               const struct gnf_token *token)
+{
+    static const char *const reserved[] = {"x", "y", "gamma", "beta", "weight", "bias"};
+    struct gnf_problem *problem = parser->problem;
+    bool free_name = is_name(parser, token) && find_label(parser, token) < 0;
+    for (int i = 0; i < 6; i++)
+        free_name = free_name && !gnf_token_is(parser, token, reserved[i]);
+    if (!free_name)
+        return gnf_parser_bad(
+            parser, token->at,
+            "tensor name '%s'\1allowed are names other than labels, operations, x, y, gamma, beta, "
+            "weight and bias: "
+            "a-z, 0-9 and _, at most 31, no digit first",
+            token->quoted);
+    struct gnf_token word = gnf_parser_take(parser, gnf_is_word);
+    int kind = 0, i = find_operand(parser, token);
+    while (kind < 3 && !gnf_token_is(parser, &word, broadcast_names[kind]))
+        kind++;
+    if (kind == 3)
+        return gnf_parser_bad(parser, word.at, "unknown kind '%s'\1allowed are full, channel, scalar",
+                              word.quoted);
+    if (i < 0) {
+        if (problem->operand_count == GNF_MAX_OPERANDS)
+            return gnf_parser_bad(parser, token->at, "%d tensors\1allowed are %d", GNF_MAX_OPERANDS + 1,
+                                  GNF_MAX_OPERANDS);
+        i = problem->operand_count++;
+        memcpy(problem->operand[i].name, parser->text + token->at, (size_t)token->length);
+        problem->operand[i].broadcast = (enum gnf_broadcast)kind;
+    }
+    if (problem->operand[i].broadcast != (enum gnf_broadcast)kind)
+        return gnf_parser_bad(parser, word.at, "tensor '%s' is %s\1allowed is %s, as before", token->quoted,
+                              broadcast_names[kind], broadcast_names[problem->operand[i].broadcast]);
+    stage->operand = i;
+    return GNF_OK;
+}
+
+static gnf_status parse_label_use(struct gnf_parser *parser, struct gnf_stage *stage,
+                                  const struct gnf_token *token)
+{
+    const struct gnf_problem *problem = parser->problem;
+    stage->label = find_label(parser, token);
+    if (stage->label < 0) {
+        char labels[640] = "x";
+        size_t length = 1;
+        for (int i = 0; i < problem->stage_count; i++)
+            if (problem->stage[i].name[0] && length < sizeof labels - 40)
+                length +=
+                    (size_t)snprintf(labels + length, sizeof labels - length, ", %s", problem->stage[i].name);
+        return gnf_parser_bad(
+            parser, token->at,
+            "unknown label '%s'\1allowed are %s, or a tensor: %s(name: full|channel|scalar)", token->quoted,
+            labels, stage->op->name);
+    }
+    if (memcmp(&parser->shape[stage->label], &parser->shape[problem->stage_count], sizeof parser->shape[0]))
+        return gnf_parser_bad(parser, token->at,
+                              "label '%s' has other sizes\1allowed are labels of the sizes at this stage",
+                              token->quoted);
+    return GNF_OK;
+}
+
+static gnf_status parse_binary(struct gnf_parser *parser, struct gnf_stage *stage)
+{
+    const char *op = stage->op->name;
+    bool open = gnf_parser_skip(parser, '(');
+    struct gnf_token token = {.at = stage->at};
+    if (open)
+        token = gnf_parser_take(parser, gnf_is_word);
+    if (!token.length)
+        return gnf_parser_bad(
+            parser, token.at,
+            "a label or tensor is missing\1allowed are %s(label) and %s(name: full|channel|scalar)", op, op);
+    if (gnf_parser_skip(parser, ':'))
+        GNF_TRY(parse_tensor(parser, stage, &token));
+    else
+        GNF_TRY(parse_label_use(parser, stage, &token));
+    return gnf_parser_skip(parser, ')') ? GNF_OK : gnf_parser_unexpected(parser, "allowed is ')'");
+}
+
+/* ---- stages ---- */
+
+static gnf_status parse_label(struct gnf_parser *parser, struct gnf_stage *stage,
+                              const struct gnf_token *token)
+{
+    if (!is_name(parser, token) || find_label(parser, token) >= 0 || find_operand(parser, token) >= 0)
+        return gnf_parser_bad(
+            parser, token->at,
+            "label '%s'\1allowed are names not taken by x, a label, a tensor or an operation: a-z, "
+            "0-9 and _, at "
+            "most 31, no digit first",
+            token->quoted);
+    memcpy(stage->name, parser->text + token->at, (size_t)token->length);
+    return GNF_OK;
+}
+
+static gnf_status parse_operation(struct gnf_parser *parser, struct gnf_stage *stage)
+{
+    struct gnf_token token = gnf_parser_take(parser, gnf_is_word);
+    if (gnf_parser_peek(parser) == '=') {
+        parser->at++;
+        GNF_TRY(parse_label(parser, stage, &token));
+        token = gnf_parser_take(parser, gnf_is_word);
+    }
+    stage->at = token.at;
+    stage->op = find_op(parser, &token);
+    if (stage->op) {
+        snprintf(parser->where, sizeof parser->where, "stage '%s'", stage->op->name);
+        return GNF_OK;
+    }
+    char names[640] = "";
+    size_t length = 0;
+    for (const struct gnf_op *op = gnf_ops; op->name && length < sizeof names - 40; op++)
+        length +=
+            (size_t)snprintf(names + length, sizeof names - length, "%s%.36s", length ? ", " : "", op->name);
+    return gnf_parser_bad(parser, token.at, "unknown operation '%s'\1allowed are %s", token.quoted, names);
+}
+
+/* Where in the chain the operation may stand. */
+static gnf_status check_place(struct gnf_parser *parser, const struct gnf_stage *stage)
+{
+    const struct gnf_problem *problem = parser->problem;
+    enum gnf_op_kind kind = stage->op->kind;
+    if (problem->reduction >= 0 && kind != GNF_OP_ELEMENTWISE)
+        return gnf_parser_bad(parser, stage->at,
+                              "%s after a reduction\1allowed are elementwise operations of numbers only",
+                              stage->op->name);
+    if (kind == GNF_OP_GROUPNORM && problem->norm >= 0)
+        return gnf_parser_bad(parser, stage->at, "a second groupnorm\1allowed is exactly one");
+    if (kind == GNF_OP_MAXPOOL2D && problem->norm < 0)
+        return gnf_parser_bad(parser, stage->at, "%s before groupnorm\1allowed is after it", stage->op->name);
+    int rank = kind == GNF_OP_LINEAR ? 0 : 2;
+    if ((kind == GNF_OP_LINEAR || kind == GNF_OP_CONV2D || kind == GNF_OP_MAXPOOL2D) &&
+        problem->spatial_rank != rank)
+        return gnf_parser_bad(parser, stage->at, "x has %d spatial sizes\1allowed are %d",
+                              problem->spatial_rank, rank);
+    return GNF_OK;
+}
+
+/* Sizes of the stage's output, where the operation checks its parameters against those of its input. */
+static gnf_status apply(struct gnf_parser *parser, const struct gnf_stage *stage, const int *at)
+{
+    struct gnf_problem *problem = parser->problem;
+    struct gnf_shape *shape = &parser->shape[problem->stage_count + 1];
+    const struct gnf_op *op = stage->op;
+    *shape = parser->shape[problem->stage_count];
+    int out = parameter(op, "out"), kernel = parameter(op, "kernel"), groups = parameter(op, "groups");
+    int stride = parameter(op, "stride"), padding = parameter(op, "padding"), all = parameter(op, "all");
+    if (groups >= 0) {
+        problem->groups = (int64_t)stage->value[groups];
+        if (shape->channels % problem->groups)
+            return gnf_parser_bad(parser, at[groups],
+                                  "groups = %" PRId64 "\1allowed are divisors of C = %" PRId64,
+                                  problem->groups, shape->channels);
+    }
+    if (out >= 0)
+        shape->channels = (int64_t)stage->value[out];
+    for (int i = 0; kernel >= 0 && i < problem->spatial_rank; i++) {
+        int64_t window = (int64_t)stage->value[kernel];
+        int64_t step = stride < 0 ? 1 : stage->value[stride] > 0 ? (int64_t)stage->value[stride] : window;
+        int64_t size, border = padding < 0 ? 0 : 2 * (int64_t)stage->value[padding];
+        bool fits = !__builtin_add_overflow(shape->size[i], border, &size);
+        if (fits && window > size)
+            return gnf_parser_bad(parser, at[kernel],
+                                  "kernel = %" PRId64 "\1allowed are 1 to %" PRId64 ", the padded size",
+                                  window, size);
+        shape->size[i] = fits ? (size - window) / step + 1 : INT64_MAX;
+    }
+    if (op->kind == GNF_OP_REDUCTION) {
+        shape->channels = 1;
+        for (int i = 0; i < problem->spatial_rank && all >= 0 && stage->value[all] > 0; i++)
+            shape->size[i] = 1;
+    }
+    return GNF_OK;
+}
+
+static gnf_status parse_stage(struct gnf_parser *parser)
+{
+    struct gnf_problem *problem = parser->problem;
+    struct gnf_stage stage = {.label = -1, .operand = -1, .scalar_at = problem->scalar_count};
+    int at[GNF_MAX_PARAMS];
+    snprintf(parser->where, sizeof parser->where, "stage %d", problem->stage_count + 1);
+    GNF_TRY(parse_operation(parser, &stage));
+    if (problem->stage_count == GNF_MAX_STAGES)
+        return gnf_parser_bad(parser, stage.at, "%d stages\1allowed are %d", GNF_MAX_STAGES + 1,
+                              GNF_MAX_STAGES);
+    GNF_TRY(check_place(parser, &stage));
+    if (stage.op->kind == GNF_OP_BINARY) {
+        GNF_TRY(parse_binary(parser, &stage));
+    } else {
+        GNF_TRY(parse_arguments(parser, &stage, at));
+        GNF_TRY(check_bounds(parser, &stage, at));
+    }
+    GNF_TRY(apply(parser, &stage, at));
+    for (int i = 0; i < stage.op->param_count; i++) {
+        if (stage.op->param[i].type != 'f')
+            continue;
+        if (problem->scalar_count == GNF_MAX_SCALARS)
+            return gnf_parser_bad(parser, stage.at, "%d run-time numbers\1allowed are %d",
+                                  GNF_MAX_SCALARS + 1, GNF_MAX_SCALARS);
+        problem->scalar[problem->scalar_count++] = (float)stage.value[i];
+    }
+    if (stage.op->kind == GNF_OP_GROUPNORM)
+        problem->norm = problem->stage_count;
+    if (stage.op->kind == GNF_OP_REDUCTION)
+        problem->reduction = problem->stage_count;
+    problem->stage[problem->stage_count++] = stage;
+    return GNF_OK;
+}
+
+gnf_status gnf_problem_parse(const char *text, struct gnf_problem *problem)
+{
+    struct gnf_parser parser = {.text = text, .problem = problem};
+    if (!text)
+        return gnf_fail(GNF_INVALID_ARGUMENT, "problem is null: allowed is a problem text");
+    *problem = (struct gnf_problem){.norm = -1, .reduction = -1};
+    /* offsets are ints, and no problem text is longer */
+    if (strnlen(text, 1 << 20) == 1 << 20)
+        return gnf_fail(GNF_INVALID_PROBLEM, "problem text of 1 MiB or more: allowed are %d bytes",
+                        GNF_MAX_TEXT);
+    GNF_TRY(parse_input(&parser));
+    while (gnf_parser_peek(&parser)) {
+        if (!gnf_parser_skip(&parser, '|'))
+            return gnf_parser_unexpected(&parser, "allowed is '|'");
+        GNF_TRY(parse_stage(&parser));
+    }
+    if (problem->norm < 0) {
+        snprintf(parser.where, sizeof parser.where, "end of the text");
+        return gnf_parser_bad(&parser, parser.at, "no groupnorm\1allowed is exactly one");
+    }
+    const struct gnf_shape *last = &parser.shape[problem->stage_count];
+    problem->y_channels = last->channels;
+    problem->y_spatial = 1;
+    for (int i = 0; i < problem->spatial_rank; i++)
+        if (__builtin_mul_overflow(problem->y_spatial, last->size[i], &problem->y_spatial))
+            return gnf_fail(GNF_TOO_LARGE, "the spatial sizes of y do not fit 63 bits");
+    int length;
+    snprintf(parser.where, sizeof parser.where, "canonical text");
+    if (!gnf_problem_spell(problem, &length))
+        return gnf_parser_bad(&parser, 0, "problem of %d bytes\1allowed are %d", length, GNF_MAX_TEXT);
+    return GNF_OK;
+}
+
+gnf_status gnf_problem_set_samples(struct gnf_problem *problem, int64_t samples)
+{
+    int64_t x, y;
+    int length;
+    GNF_TRY(gnf_problem_elements(problem, samples, &x, &y));
+    problem->samples = samples;
+    gnf_problem_spell(problem, &length);
+    return GNF_OK;
+}
+
+gnf_status gnf_problem_elements(const struct gnf_problem *problem, int64_t samples, int64_t *x, int64_t *y)
+{
+    int64_t size = (int64_t)gnf_dtype_size(problem->dtype), bytes;
+    bool fits = !__builtin_mul_overflow(problem->channels * problem->spatial, samples, x);
+    fits = fits && !__builtin_mul_overflow(*x, size, &bytes);
+    fits = fits && !__builtin_mul_overflow(problem->y_channels, problem->y_spatial, y);
+    fits = fits && !__builtin_mul_overflow(*y, samples, y) && !__builtin_mul_overflow(*y, size, &bytes);
+    if (!fits)
+        return gnf_fail(GNF_TOO_LARGE, "N = %" PRId64 ": the bytes of x or y do not fit 63 bits", samples);
+    return GNF_OK;
+}
+
+size_t gnf_dtype_size(enum gnf_dtype dtype)
+{
+    return dtype == GNF_F32 ? 4 : 2;
+}
+
+const char *gnf_dtype_name(enum gnf_dtype dtype)
+{
+    return dtype_names[dtype];
+}

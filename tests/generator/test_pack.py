@@ -1,0 +1,183 @@
+"""The pack file: its bytes depend on nothing but the problems, and its frame is one that zstd reads."""
+
+import ctypes
+import json
+import os
+import random
+import shutil
+import struct
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from generator import VERSION, pack
+from generator.__main__ import make_pack, read_problem_file
+from generator.problem import ProblemError, parse
+from generator.render import Renderer
+from generator.xxh64 import xxh64
+
+ROOT = Path(__file__).resolve().parents[2]
+PROBLEMS = [
+    "f32[*,64,126,126] | groupnorm(16) | tanh | hardswish | add(x) | logsumexp",
+    "f16[2,24,5,7]:nhwc | silu | groupnorm(3, eps=0.5) | mul(w: channel) | clamp(-0.25, 1e-7)",
+]
+zstd = pytest.mark.skipif(not shutil.which("zstd"), reason="no zstd program")
+
+
+def unpack(data):
+    """(manifest, parts) of a pack, whose frame is taken apart by hand."""
+    assert data[:8] == b"gnfpack\n"
+    assert struct.unpack_from("<II", data, 8) == (1, 0)
+    magic, descriptor, size = struct.unpack_from("<IBQ", data, 16)
+    assert (magic, descriptor) == (0xFD2FB528, 0b11100100)
+    content, at, last = b"", 29, 0
+    while not last:
+        header = int.from_bytes(data[at : at + 3], "little")
+        last, kind, length = header & 1, header >> 1 & 3, header >> 3
+        assert kind == 0 and length <= 1 << 17
+        content += data[at + 3 : at + 3 + length]
+        at += 3 + length
+    assert len(content) == size
+    assert data[at:] == struct.pack("<I", xxh64(content) & 0xFFFFFFFF)
+    length = struct.unpack_from("<Q", content)[0]
+    manifest = json.loads(content[8 : 8 + length])
+    blob = content[8 + length :]
+    assert sum(size for _, size in manifest["parts"]) == len(blob)
+    return manifest, [blob[at : at + size].decode("ascii") for at, size in manifest["parts"]]
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_pack(PROBLEMS, Renderer())
+
+
+def run_generator(output, folder, **variables):
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith(("LC_", "LANG", "PYTHON"))}
+    environment = inherited | {"PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"} | variables
+    command = [sys.executable, "-m", "generator", "-o", str(output), *PROBLEMS]
+    subprocess.run(command, check=True, cwd=folder, env=environment)
+    return output.read_bytes()
+
+
+def test_same_bytes_from_any_process(data, tmp_path, comma_locale):
+    assert run_generator(tmp_path / "a", ROOT, PYTHONHASHSEED="1", LC_ALL="C", TZ="UTC") == data
+    assert run_generator(tmp_path / "b", tmp_path, PYTHONHASHSEED="2", TZ="Asia/Tokyo", **comma_locale) == data
+
+
+def test_nothing_of_the_machine(data):
+    for name in (str(ROOT), os.uname().nodename, str(Path.home()), sys.executable):
+        assert len(name) < 5 or name.encode() not in data
+
+
+def test_manifest(data):
+    manifest, parts = unpack(data)
+    assert set(manifest) == {"format", "generator", "parts", "entries"}
+    assert (manifest["format"], manifest["generator"]) == (1, VERSION)
+    problems = [parse(text) for text in PROBLEMS]
+    expected = [pair for p in problems for pair in ((p.key, False), (p.chain, True))]
+    assert [(e["key"], e["generic"]) for e in manifest["entries"]] == expected
+    assert len(set(parts)) == len(parts)
+    used, sources = set(), {}
+    for entry in manifest["entries"]:
+        names = [v["name"] for v in entry["variants"]]
+        assert names and len(set(names)) == len(names)
+        assert min(v["alignment"] for v in entry["variants"]) == (4 if "f32" in entry["key"] else 2)
+        for variant in entry["variants"]:
+            assert set(variant) == {
+                *("name", "strategy", "parameters", "alignment", "capability", "workspace", "group_max", "kernels"),
+            }
+            assert variant["name"].startswith(variant["strategy"])
+            for kernel in variant["kernels"]:
+                fields = ("entry", "parts", "block", "shared", "unit", "units_per_block", "span", "tile", "cap")
+                assert set(kernel) == {*fields}
+                used.update(kernel["parts"])
+                source = "".join(parts[k] for k in kernel["parts"])
+                assert f" {kernel['entry']}(" in source
+                # One entry name, one source: cubins are found by it.
+                assert sources.setdefault(kernel["entry"], source) == source
+    assert used == set(range(len(parts)))
+
+
+def test_problems_given_twice_are_packed_once(data):
+    assert make_pack(PROBLEMS + [PROBLEMS[0].replace("*", "7").replace("126,126", "15876")], Renderer()) == data
+
+
+@pytest.mark.parametrize(
+    "text, column",
+    [
+        ("f32[2,8]  |  y = linear(8)  |  groupnorm(2)", 18),
+        ("f32[2,8,9,9] | conv2d(8, 3) | groupnorm(2)", 16),
+        ("f32[2,8,9,9] | groupnorm(2) | maxpool2d(3)", 31),
+        ("f32[2,8,9]|groupnorm( 2 )|mean( all )", 27),
+    ],
+)
+def test_stages_without_kernels_are_pointed_at(text, column):
+    with pytest.raises(ProblemError) as raised:
+        make_pack([text], Renderer())
+    assert raised.value.column == column
+    assert text in str(raised.value)
+
+
+def test_problem_file(tmp_path):
+    (tmp_path / "problems").write_text("# comment\n\n  f32[2,4] | groupnorm(2)  \n#\n", encoding="utf-8")
+    assert read_problem_file(tmp_path / "problems") == ["f32[2,4] | groupnorm(2)"]
+
+
+# ---- the frame
+
+
+CONTENTS = [b"", b"a", bytes(range(256)) * 3, *(b"x" * n for n in ((1 << 17) - 1, 1 << 17, (1 << 17) + 1)), bytes(300_000)]
+
+
+@zstd
+@pytest.mark.parametrize("content", CONTENTS, ids=len)
+def test_zstd_reads_the_frame(content, tmp_path):
+    (tmp_path / "frame.zst").write_bytes(pack.zstd_frame(content))
+    subprocess.run(["zstd", "-tq", tmp_path / "frame.zst"], check=True)
+    subprocess.run(["zstd", "-dq", tmp_path / "frame.zst", "-o", tmp_path / "content"], check=True)
+    assert (tmp_path / "content").read_bytes() == content
+
+
+@zstd
+def test_zstd_reads_the_pack(data, tmp_path):
+    (tmp_path / "pack.zst").write_bytes(data[16:])
+    subprocess.run(["zstd", "-tq", tmp_path / "pack.zst"], check=True)
+    damaged = bytearray(data[16:])
+    damaged[len(damaged) // 2] ^= 1
+    (tmp_path / "damaged.zst").write_bytes(damaged)
+    assert subprocess.run(["zstd", "-tq", tmp_path / "damaged.zst"], capture_output=True).returncode != 0
+
+
+@pytest.mark.parametrize(
+    "content, value",
+    [(b"", 0xEF46DB3751D8E999), (b"abc", 0x44BC2CF5AD770999), (b"Nobody inspects the spammish repetition", 0xFBCEA83C8A378BF1)],
+)
+def test_xxh64(content, value):
+    assert xxh64(content) == value
+
+
+def test_xxh64_of_every_length():
+    try:
+        library = ctypes.CDLL("libxxhash.so.0")
+    except OSError:
+        pytest.skip("no libxxhash")
+    library.XXH64.restype, library.XXH64.argtypes = ctypes.c_uint64, [ctypes.c_char_p, ctypes.c_size_t, ctypes.c_uint64]
+    content = random.Random(1).randbytes(200)
+    for length in range(len(content) + 1):
+        assert xxh64(content[:length]) == library.XXH64(content, length, 0)
+
+
+# ---- writing
+
+
+def test_write_replaces_whole_files(tmp_path, monkeypatch):
+    path = tmp_path / "pack"
+    pack.write(path, b"first")
+    pack.write(path, b"second")
+    assert path.read_bytes() == b"second" and path.stat().st_mode & 0o777 == 0o644
+    monkeypatch.setattr(os, "replace", lambda *_: (_ for _ in ()).throw(OSError("disk full")))
+    with pytest.raises(OSError):
+        pack.write(path, b"third")
+    assert path.read_bytes() == b"second" and os.listdir(tmp_path) == ["pack"]

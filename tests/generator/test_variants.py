@@ -1,0 +1,135 @@
+"""What the strategies' front matter allows: for any sizes there is a variant, and every variant fits its problem."""
+
+import math
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from generator import variants
+from generator.problem import DTYPES, parse
+
+STRATEGIES = variants.read_strategies()
+SHARED_MOST = 227 * 1024  # bytes a block may ask for where there is most
+REGISTER_FLOATS = 64  # a thread's share of the group
+EDGES = [
+    ("1,1", 1),
+    ("1,2", 1),  # a group of 2
+    ("2,8", 8),  # C/G = 1 and one spatial element: a group of 1
+    ("1,7,1,1", 7),
+    ("0,32,8,8", 8),
+    ("3,6,7", 3),
+    ("1,1,1048583", 1),
+    ("2,32,31,33", 32),
+    ("2,24,17,19", 1),
+    ("2,24,17,19", 24),
+    ("1,96,128,128", 3),  # groups of half a million
+    ("1,64,256,256", 1),
+    ("1,128,128,128", 1),  # a group of two million
+    ("1,1,2097152", 1),
+    ("5,1023,5", 341),
+    ("*,320,64,64", 32),
+    ("*,8192", 16),
+    ("1,4,70000,70000", 2),  # a group beyond 32-bit offsets
+    ("1,2147483648", 1),
+    ("1,65536,4", 65536),
+]
+TAILS = ["", " | silu", " | logsumexp", " | tanh | mean | relu"]
+
+
+def check_variant(problem, variant, generic):
+    rows = variants.is_rows(problem)
+    values = {key: choices[0] for key, choices in variant.strategy.parameters.items()} | dict(variant.parameters)
+    vector, threads, group = values["vector"], values["threads"], problem.group_size
+    assert variant.strategy.generic == generic
+    assert variant.alignment == vector * problem.element <= 16
+    assert vector == 1 or not generic
+    # A vector stays inside its group's run of memory, and inside its plane where pixels share one.
+    assert (problem.group_channels if rows else group) % vector == 0
+    if problem.reduction is not None:
+        assert variant.strategy.name in ("split", "generic")
+        assert rows or problem.spatial % vector == 0
+        assert threads % values["lanes"] == 0
+    if variant.strategy.name == "warp":
+        assert values["lanes"] <= 32 and group <= values["lanes"] * values["items"] * vector
+    elif variant.strategy.name == "block":
+        assert group <= threads * values["items"] * vector
+    elif variant.strategy.name == "shared":
+        assert variant.kernels[0]["shared"] >= 256 + group * problem.element
+    assert values["items"] * vector <= REGISTER_FLOATS
+    assert re.fullmatch(r"[a-z_0-9]+(\.[a-z]+[0-9]+)*", variant.name)
+    for rule in variant.kernels:
+        assert set(rule) == {"name", "block", "shared", "unit", "units_per_block", "span", "tile", "cap"}
+        assert 32 <= rule["block"] <= 1024 and rule["block"] % 32 == 0
+        assert 0 <= rule["shared"] <= SHARED_MOST
+        assert rule["unit"] in ("group", "sample", "position") and rule["span"] in ("none", "group", "spatial", "sample")
+        assert min(rule["units_per_block"], rule["tile"], rule["cap"]) >= 1
+    assert variant.workspace % 16 == 0
+    if len(variant.kernels) == 1:
+        assert variant.workspace == 0
+
+
+def check_problem(text):
+    problem = parse(text)
+    for generic in (False, True):
+        found = variants.enumerate_variants(problem, STRATEGIES, generic)
+        names = [v.name for v in found]
+        assert len(set(names)) == len(names)
+        assert any(v.alignment == problem.element for v in found)
+        assert len(names) <= variants.MOST_VARIANTS + 2
+        for variant in found:
+            check_variant(problem, variant, generic)
+
+
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+@pytest.mark.parametrize("layout", ["", ":nhwc"])
+@pytest.mark.parametrize("sizes, groups", EDGES)
+def test_edge_sizes(dtype, layout, sizes, groups):
+    for tail in TAILS[1:3]:
+        check_problem(f"{dtype}[{sizes}]{layout} | groupnorm({groups}){tail}")
+
+
+@st.composite
+def problems(draw):
+    group_channels = draw(st.integers(1, 70) | st.sampled_from([64, 128, 512, 4096]))
+    groups = draw(st.integers(1, 40) | st.sampled_from([1, 32, 64]))
+    spatial = draw(st.integers(1, 300) | st.integers(1, 2**21) | st.sampled_from([1, 64, 4096, 65536]))
+    sizes = f"{draw(st.sampled_from('*2'))},{group_channels * groups},{spatial}"
+    layout, dtype = draw(st.sampled_from(["", ":nhwc"])), draw(st.sampled_from(list(DTYPES)))
+    before = draw(st.sampled_from(["", "silu | "]))
+    return f"{dtype}[{sizes}]{layout} | {before}groupnorm({groups}){draw(st.sampled_from(TAILS))}"
+
+
+@settings(max_examples=60)
+@given(problems())
+def test_any_sizes(text):
+    check_problem(text)
+
+
+def test_same_order_every_time():
+    problem = parse("f16[2,320,64,64] | groupnorm(32) | silu")
+    first = [v.name for v in variants.enumerate_variants(problem, STRATEGIES)]
+    again = [v.name for v in variants.enumerate_variants(problem, list(reversed(STRATEGIES)))]
+    assert first == again
+
+
+def test_order_of_preference():
+    """The first variant reads wide where it can, and holds a small group in registers."""
+    widest = variants.enumerate_variants(parse("f32[2,320,16,16] | groupnorm(32)"), STRATEGIES)[0]
+    assert widest.alignment == 16 and widest.strategy.name in ("warp", "block")
+    large = variants.enumerate_variants(parse("f32[2,64,512,512] | groupnorm(8)"), STRATEGIES)[0]
+    assert large.strategy.name == "split"
+
+
+def test_nothing_to_launch():
+    assert variants.enumerate_variants(parse("f32[2,4,0] | groupnorm(2)"), STRATEGIES) == []
+
+
+def test_scope_of_expressions():
+    scope = variants.names(parse("f16[2,24,5,7]:nhwc | groupnorm(3)"))
+    assert (scope["group_size"], scope["group_channels"], scope["rows"], scope["widest"]) == (280, 8, True, 8)
+    scope = variants.names(parse("f32[2,24,5,7] | groupnorm(3)"))
+    assert (scope["rows"], scope["widest"], scope["vector_divides"](8)) == (False, 4, True)
+    assert variants.names(parse("f16[2,6,7]:nhwc | groupnorm(1)"))["widest"] == 2
+    assert scope["round_up"](5, 4) == 8 and math.isclose(scope["log2"](8), 3)

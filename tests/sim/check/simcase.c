@@ -1,0 +1,101 @@
+/* Runs one test kernel once and says what came of it: simcase KERNEL KIND [grid=N cluster=N cooperative=1 n=N
+ * seeds=N] Prints for each seed "seed S: result R, after A, sum right|wrong, q ...". */
+#include "sim.h"
+
+#define TRY(call)                                                                                            \
+    do {                                                                                                     \
+        CUresult r_ = sim.call;                                                                              \
+        if (r_) {                                                                                            \
+            fprintf(stderr, "%s: %d\n", #call, r_);                                                          \
+            exit(4);                                                                                         \
+        }                                                                                                    \
+    } while (0)
+
+static struct sim sim;
+static struct {
+    unsigned grid, cluster, cooperative, n, seeds;
+    int freed;
+} option = {1, 1, 0, 1001, 0, 0};
+
+static void parse(int argc, char **argv)
+{
+    for (int i = 3; i < argc; i++) {
+        char key[32];
+        unsigned value;
+        if (sscanf(argv[i], "%31[^=]=%u", key, &value) != 2)
+            exit(2);
+        if (!strcmp(key, "grid"))
+            option.grid = value;
+        else if (!strcmp(key, "cluster"))
+            option.cluster = value;
+        else if (!strcmp(key, "cooperative"))
+            option.cooperative = value;
+        else if (!strcmp(key, "n"))
+            option.n = value;
+        else if (!strcmp(key, "seeds"))
+            option.seeds = value;
+        else if (!strcmp(key, "freed"))
+            option.freed = 1;
+        else
+            exit(2);
+    }
+}
+static void one(CUfunction f, CUdeviceptr p, CUdeviceptr q, int kind, float want)
+{
+    size_t outputs = (size_t)option.grid * 256, size = (outputs + option.grid + 1) * 4;
+    float *out = malloc(size);
+    CUdeviceptr more;
+    TRY(cuMemsetD8Async(q, 0, size, NULL));
+    struct sim_launch l = {option.grid, 256, 4096, option.cluster, (int)option.cooperative, NULL};
+    if (option.n * 4 + 1024 > 4096 && kind == 1)
+        l.shared = 1024 + option.n * 4;
+    CUresult result = sim_run(&sim, f, l, kind, p, (int)option.n, q), after;
+    if (!result)
+        result = sim.cuCtxSynchronize();
+    after = sim.cuMemAlloc(&more, 4);
+    printf("result %d, after %d", result, after);
+    if (!result) {
+        TRY(cuMemcpyDtoH(out, q, size));
+        int right = 1;
+        for (size_t i = 0; i < outputs; i++)
+            right &= out[i] == want;
+        printf(", sum %s, q %g %g %g %g", right ? "right" : "wrong", out[0], out[1], out[2], out[3]);
+    }
+    printf("\n");
+    free(out);
+}
+int main(int argc, char **argv)
+{
+    CUcontext context;
+    CUmodule module;
+    CUfunction f;
+    CUdeviceptr p, q;
+    if (argc < 3)
+        return 2;
+    parse(argc, argv);
+    sim_open(&sim);
+    TRY(cuInit(0));
+    TRY(cuDevicePrimaryCtxRetain(&context, 0));
+    TRY(cuCtxSetCurrent(context));
+    TRY(cuModuleLoadData(&module, sim_ptx(argv[1], "sm_80")));
+    TRY(cuModuleGetFunction(&f, module, argv[1]));
+    float *data = malloc(option.n * 4), sum = 0;
+    for (unsigned i = 0; i < option.n; i++) // whole numbers: any order of adding gives the same
+        sum += data[i] = (float)(i % 7);
+    TRY(cuMemAlloc(&p, option.n * 4));
+    TRY(cuMemAlloc(&q, ((size_t)option.grid * 257 + 1) * 4));
+    TRY(cuMemcpyHtoD(p, data, option.n * 4));
+    free(data);
+    if (option.freed)
+        TRY(cuMemFree(p));
+    int kind = atoi(argv[2]);
+    if (!strcmp(argv[1], "faulty"))
+        sum = 3 * 255 * 128; // of the two reductions
+    if (!option.seeds)
+        one(f, p, q, kind, sum);
+    for (unsigned s = 0; s < option.seeds; s++) {
+        sim.seed(s);
+        one(f, p, q, kind, sum);
+    }
+    return 0;
+}

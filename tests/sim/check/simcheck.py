@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+"""Each seeded fault must be caught, and right programs must pass.
+
+    simcheck.py FLAVOUR ENGINE KERNELS SIMCASE CC...
+
+FLAVOUR is plain, asan or tsan; CC is the compiler that made KERNELS, asked for its sanitizer runtime.
+"""
+
+import os
+import re
+import subprocess
+import sys
+
+# name: (arguments of simcase, pattern that the output must match, further environment)
+RIGHT = {
+    "block": ("valid 0 grid=5 n=2048 seeds=6", None),
+    "cluster of 2": ("valid 1 grid=4 cluster=2 n=4096 seeds=6", None),
+    "cluster of 8": ("valid 1 grid=8 cluster=8 n=8192 seeds=6", None),
+    "cooperative": ("valid 2 grid=4 cooperative=1 n=4096 seeds=3", None),
+    "named barriers": ("valid 3 grid=3 n=2048 seeds=6", None),
+}
+PLAIN = {
+    "past the end": ("faulty 0", r"0 bytes past the end of an allocation of 4004.*result 700, after 700"),
+    "before the start": ("faulty 1", r"illegal address, \d+ bytes before an allocation of 4004.*result 700"),
+    "misaligned": ("faulty 2", r"misaligned access \(block \(0,0,0\) thread.*result 716"),
+    "past the arena": ("faulty 3", r"memory of block \(0,0,0\) at offset 4\d+ of 4096.*result 700"),
+    "two barriers": ("faulty 4", r"threads 0-127: wait in __syncthreads at faulty.cu:\d+.*threads 128-255: "
+                                 r"wait in bar.sync at faulty.cu:\d+ \(barrier 1, 256 threads\).*result 702"),
+    "half a shuffle": ("faulty 5", r"names a lane that has exited.*__shfl_xor_sync at faulty.cu.*result 719"),
+    "arrival short": ("faulty 6", r"parity 0: 1 arrivals, 0 bytes missing.*result 702"),
+    "read before wait": ("faulty 7", r"result 0, .*q -?nan"),
+    "flag nobody sets": ("faulty 8", r"poll a global flag at faulty.cu.*not a cooperative.*result 702"),
+    "source too short": ("faulty 9", r"copy: source not inside one allocation.*result 700"),
+    "shared never written": ("faulty 10", r"result 0, .*q -?nan"),
+    "peer not started": ("faulty 16 grid=2 cluster=2", r"not known to have started.*result 700"),
+    "peer has exited": ("faulty 17 grid=2 cluster=2", r"has exited.*result 700"),
+    "bare spin": ("faulty 18", r"a bare spin loop\?.*result 702"),
+    "different operations": ("faulty 19", r"meet in different operations.*result 719"),
+    "exit with copy": ("faulty 20", r"copy into its shared memory in flight.*result 719"),
+    "two counts": ("faulty 21", r"used with counts (64 and 192|192 and 64).*result 719"),
+    "never initialised": ("faulty 22", r"before it was initialised.*result 700"),
+    "stack overflow": ("faulty 23", r"stack overflow.*result 700"),
+    "first barrier missing": ("faulty 24 seeds=12", r"(result 0, after 0, sum wrong[^\n]*\n){4}"),
+    "second barrier missing": ("faulty 25 seeds=12", r"(result 0, after 0, sum wrong[^\n]*\n){4}"),
+    "division by zero": ("faulty 26", r"division by zero.*result 719"),
+    "freed memory": ("faulty 27 freed=1", r"in a freed allocation of 4004 bytes.*result 700"),
+    "cooperative too large": ("valid 2 grid=132 n=4096 cooperative=1", r"result 720, after 0",
+                              {"CUDASIM_DEVICES": "cc=9.0,sms=2"}),
+    "cluster before sm_90": ("valid 1 grid=4 cluster=2 n=4096", r"result 912, after 0",
+                             {"CUDASIM_DEVICES": "cc=8.0"}),
+    "injected allocation": ("valid 0 n=1024", r"cuMemAlloc.*: 2", {"CUDASIM_FAIL": "cuMemAlloc:2=2"}),
+    "injected kernel fault": ("valid 0 n=1024", r"injected fault.*result 719, after 719",
+                              {"CUDASIM_FAIL": "kernel:1=719*"}),
+    "wrong capability": ("valid 0 n=1024", r"PTX for sm_80 on Simulated sm_75.*cuModuleLoadData.*: 218",
+                         {"CUDASIM_DEVICES": "cc=7.5"}),
+    "no device": ("valid 0", r"cuInit\(0\): 100", {"CUDASIM_DEVICES": ""}),
+    "no such kernel": ("other 0", r"no host-compiled kernel of this name.*result 500"),
+}
+ASAN = {
+    "past the end": ("faulty 0", r"AddressSanitizer.*faulty.cu:\d+"),
+    "before the start": ("faulty 1", r"AddressSanitizer.*faulty.cu:\d+"),
+    "past the arena": ("faulty 3", r"AddressSanitizer.*faulty.cu:\d+"),
+    "read before wait": ("faulty 7", r"use-after-poison"),
+    "slot refilled early": ("faulty 15", r"use-after-poison"),
+    "local never written": ("faulty 14", r"q -?\d[.\d]*e\+\d\d"),
+    "misaligned": ("faulty 2", r"result 716"),
+}
+RACE = r"ThreadSanitizer: data race.*faulty.cu:\d+"
+TSAN = {
+    "no barrier between": ("faulty 11", RACE),
+    "shuffle as barrier": ("faulty 12", RACE),
+    "blocks race": ("faulty 13 grid=8", RACE),
+    "slot refilled early": ("faulty 15", RACE + r".*copy engine"),
+    "read before wait": ("faulty 7", RACE),
+    "peer has exited": ("faulty 17 grid=2 cluster=2", RACE),
+    "first barrier missing": ("faulty 24", RACE),
+    "second barrier missing": ("faulty 25", RACE),
+}
+TABLES = {"plain": PLAIN, "asan": ASAN, "tsan": TSAN}
+
+
+def environment(flavour, engine, kernels, cc):
+    base = dict(os.environ, GNFUSE_CUDA_DRIVER=engine, CUDASIM_KERNELS=kernels, CUDASIM_TIMEOUT="1",
+                CUDASIM_THREADS="2", CUDASIM_SEED="7", ASAN_OPTIONS="detect_leaks=0",
+                TSAN_OPTIONS="atexit_sleep_ms=0")
+    for name in ("CUDASIM_DEVICES", "CUDASIM_FAIL", "CUDASIM_LAZY", "CUDASIM_MISSING", "CUDASIM_STACK"):
+        base.pop(name, None)
+    if flavour != "plain":
+        run = subprocess.run([*cc, f"-print-file-name=lib{flavour}.so"], capture_output=True, text=True,
+                             check=True)
+        base["LD_PRELOAD"] = run.stdout.strip()
+    return base
+
+
+def good(run, pattern):
+    text = run.stderr + run.stdout
+    if pattern:
+        return re.search(pattern, text, re.S)
+    lines = run.stdout.splitlines()
+    return run.returncode == 0 and "Sanitizer" not in text and lines and all("sum right" in x for x in lines)
+
+
+def main():
+    flavour, engine, kernels, simcase, *cc = sys.argv[1:]
+    base = environment(flavour, engine, kernels, cc)
+    cases = [(name, *case) for table in (RIGHT, TABLES[flavour]) for name, case in table.items()]
+    failed = 0
+    for name, arguments, pattern, *more in cases:
+        if flavour == "tsan" and not pattern:  # it slows down with the square of the fibers
+            arguments = re.sub(r"seeds=\d+", "seeds=2", arguments)
+        run = subprocess.run([simcase, *arguments.split()], env=base | (more[0] if more else {}),
+                             capture_output=True, text=True, errors="replace", check=False)
+        if not good(run, pattern):
+            failed += 1
+            print(f"FAILED: {flavour}: {name}: simcase {arguments}: wanted {pattern or 'the right sums'}")
+            print((run.stderr + run.stdout)[:2000])
+    print(f"{flavour}: {len(cases)} cases, {failed} failed")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
