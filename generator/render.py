@@ -29,8 +29,8 @@ class Renderer:
 
     def kernel(self, problem, variant, name):
         """(entry, parts) of a variant's kernel: the source is the parts, one after another."""
-        rows = variant_rules.is_rows(problem)
         generic = variant.strategy.generic
+        rows = variant_rules.is_rows(problem, generic)
         parameters = dict(variant.parameters)
         for key, values in variant.strategy.parameters.items():
             parameters.setdefault(key, values[0])

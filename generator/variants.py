@@ -84,14 +84,19 @@ def read_strategies(folder=TEMPLATES):
     return found
 
 
-def is_rows(problem):
-    """True where neighbours in memory are neighbouring channels: channels-last, or one spatial element."""
+def is_rows(problem, generic=False):
+    """True where neighbours in memory are neighbouring channels: channels-last, or one spatial element.
+
+    A generic kernel knows what the chain's text says, nothing of the sizes.
+    """
+    if generic:
+        return ":nhwc" in problem.chain
     return problem.spatial == 1 or (problem.channels_last and problem.channels > 1)
 
 
-def names(problem):
+def names(problem, generic=False):
     """What expressions of the front matter may use."""
-    rows = is_rows(problem)
+    rows = is_rows(problem, generic)
     element = problem.element
     stretch = problem.group_channels if rows else problem.group_size
     return {
@@ -150,7 +155,7 @@ def enumerate_variants(problem, strategies, generic=False):
     """The variants of a problem, the default rule's order. One at element alignment is always among them."""
     if problem.spatial == 0 and not generic:
         return []
-    scope = names(problem)
+    scope = names(problem, generic)
     costed = [p for s in strategies if s.generic == generic for p in _of_strategy(s, scope)]
     costed.sort(key=lambda p: (p[0], p[1].name))
     kept = costed[:MOST_VARIANTS]

@@ -24,29 +24,16 @@ static bool can_share(const struct tensors *tensors, int i)
 
 static gnf_status plan_variant(struct check *check, struct check_variant *one)
 {
-    const struct gnf_device *device = &check->session->context->device;
-    const struct gnf_variant *variant = one->variant;
-    int shared = 0;
-    for (int i = 0; i < variant->kernel_count; i++)
-        if (variant->kernel[i].shared_bytes > shared)
-            shared = variant->kernel[i].shared_bytes;
-    if (variant->capability > device->capability) {
-        snprintf(one->skipped, sizeof one->skipped, "needs capability %d.%d, the device has %d.%d",
-                 variant->capability / 10, variant->capability % 10, device->capability / 10,
-                 device->capability % 10);
-        return GNF_OK;
-    }
-    if (shared > device->shared_block) {
-        snprintf(one->skipped, sizeof one->skipped, "needs %d bytes of shared memory, the device has %d",
-                 shared, device->shared_block);
-        return GNF_OK;
-    }
     const gnf_plan_options options = {
         .size = sizeof options,
         .samples = check->problem->samples < 0 ? check->tensors.samples : 0,
-        .variant = variant->name,
+        .variant = one->variant->name,
     };
-    return gnf_plan_create(&one->plan, check->session->context, check->problem->text, &options);
+    gnf_status status = gnf_plan_create(&one->plan, check->session->context, check->problem->text, &options);
+    if (status != GNF_NOT_SUPPORTED) /* by this device */
+        return status;
+    snprintf(one->skipped, sizeof one->skipped, "%s", gnf_error_message());
+    return GNF_OK;
 }
 
 gnf_status check_prepare(struct check *check, const struct pack_variant *list, int count)

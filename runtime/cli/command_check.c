@@ -115,7 +115,10 @@ static gnf_status run(struct check *check, struct checking *checking, int *exit_
     if (status != GNF_OK && !check->lost)
         return status;
     totals(check, &passed, &failed, &skipped);
-    bool ok = failed == 0 && passed > 0;
+    if (passed + failed == 0)
+        return gnf_fail(GNF_NO_DEVICE, "no variant can run on %s: %s", session->context->device.name,
+                        check->variants[0].skipped);
+    bool ok = failed == 0;
     *exit_status = ok ? 0 : check->lost ? 4 : 1;
     if (args->json) {
         GNF_TRY(print_json(check, checking, ok));

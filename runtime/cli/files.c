@@ -1,5 +1,6 @@
 #include "files.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -172,4 +173,17 @@ gnf_status files_make_folder(const char *path)
         return io_failed(path, "cannot be used");
     }
     return GNF_OK;
+}
+
+void files_remove_folder(const char *path)
+{
+    DIR *stream = opendir(path);
+    const struct dirent *entry;
+    char name[FILES_PATH_SIZE];
+    while (stream != NULL && (entry = readdir(stream)) != NULL)
+        if (files_join(name, path, entry->d_name) == GNF_OK)
+            unlink(name); /* refuses . and .. */
+    if (stream != NULL)
+        closedir(stream);
+    rmdir(path);
 }

@@ -23,6 +23,8 @@ gnf_status files_write(const char *path, const void *data, size_t size);
 gnf_status files_read(const char *path, void **data, size_t *size);
 /* The folder and its parents, mode 0700. */
 gnf_status files_make_folder(const char *path);
+/* The folder and the files in it. */
+void files_remove_folder(const char *path);
 /* GNF_INVALID_ARGUMENT where the path does not fit FILES_PATH_SIZE. */
 gnf_status files_join(char *out, const char *folder, const char *name);
 

@@ -17,15 +17,33 @@
 #define GNF_GENERATOR "gnfuse-gen"
 #endif
 
-gnf_status generate_folder(const char *cache_dir, char folder[FILES_PATH_SIZE])
+static bool usable_folder(const char *folder)
 {
-    if (cache_dir == NULL)
-        return gnf_fail(GNF_IO, "no cache folder can be named (set GNFUSE_CACHE_DIR)");
-    GNF_TRY(files_join(folder, cache_dir, "packs"));
-    GNF_TRY(files_make_folder(folder));
-    if (access(folder, W_OK) != 0)
-        return gnf_fail(GNF_IO, "%s: cannot be written: %s", folder, strerror(errno));
+    return files_make_folder(folder) == GNF_OK && access(folder, W_OK) == 0;
+}
+
+static gnf_status make_temporary(char temporary[FILES_PATH_SIZE])
+{
+    const char *parent = getenv("TMPDIR");
+    if (temporary[0] != '\0')
+        return GNF_OK;
+    char folder[FILES_PATH_SIZE];
+    GNF_TRY(files_join(folder, parent != NULL && *parent == '/' ? parent : "/tmp", "gnfuse-XXXXXX"));
+    if (mkdtemp(folder) == NULL)
+        return gnf_fail(GNF_IO, "%s: cannot be made: %s", folder, strerror(errno));
+    snprintf(temporary, FILES_PATH_SIZE, "%s", folder);
     return GNF_OK;
+}
+
+gnf_status generate_place(const char *cache_dir, const char *name, char temporary[FILES_PATH_SIZE],
+                          char path[FILES_PATH_SIZE])
+{
+    char folder[FILES_PATH_SIZE];
+    if (cache_dir != NULL && files_join(folder, cache_dir, "packs") == GNF_OK &&
+        files_join(path, folder, name) == GNF_OK && (access(path, R_OK) == 0 || usable_folder(folder)))
+        return GNF_OK;
+    GNF_TRY(make_temporary(temporary));
+    return files_join(path, temporary, name);
 }
 
 static gnf_status lock_file(const char *path, int *lock)
@@ -45,7 +63,7 @@ static gnf_status lock_file(const char *path, int *lock)
 
 static gnf_status run_into(const char *path, const char *program, const char *const arguments[])
 {
-    enum { MOST = 60 };
+    enum { MOST = PROGRAMS_MAX_WORDS };
     char temporary[FILES_PATH_SIZE + 16];
     const char *words[MOST + 1];
     int count = 0, exit_code;
@@ -112,16 +130,9 @@ static bool pack_has_problem(const char *path, const void *user)
 gnf_status generate_pack(const char *cache_dir, const struct gnf_problem *problem, bool quiet,
                          char temporary[FILES_PATH_SIZE], char path[FILES_PATH_SIZE])
 {
-    char program[FILES_PATH_SIZE], folder[FILES_PATH_SIZE], name[64], announce[GNF_KEY_SIZE + 64];
+    char program[FILES_PATH_SIZE], name[64], announce[GNF_KEY_SIZE + 64];
     if (!programs_find(program, "GNFUSE_GEN", GNF_GENERATOR, "gnfuse-gen"))
         return gnf_fail(GNF_NO_KERNEL, "gnfuse-gen is not found");
-    if (generate_folder(cache_dir, folder) != GNF_OK) {
-        const char *parent = getenv("TMPDIR");
-        GNF_TRY(files_join(folder, parent != NULL && *parent == '/' ? parent : "/tmp", "gnfuse-XXXXXX"));
-        if (mkdtemp(folder) == NULL)
-            return gnf_fail(GNF_IO, "%s: cannot be made: %s", folder, strerror(errno));
-        snprintf(temporary, FILES_PATH_SIZE, "%s", folder);
-    }
     XXH3_state_t *hash = XXH3_createState();
     if (hash == NULL)
         return gnf_fail(GNF_OUT_OF_MEMORY, "no memory for a hash");
@@ -132,7 +143,7 @@ gnf_status generate_pack(const char *cache_dir, const struct gnf_problem *proble
     XXH3_freeState(hash);
     snprintf(name, sizeof name, "%016" PRIx64 "%016" PRIx64 ".gnfpack", (uint64_t)digest.high64,
              (uint64_t)digest.low64);
-    GNF_TRY(files_join(path, folder, name));
+    GNF_TRY(generate_place(cache_dir, name, temporary, path));
 
     snprintf(announce, sizeof announce, "generating kernels for %s", problem->key);
     const char *const arguments[] = {"gnfuse-gen", problem->text, "-o", GENERATE_OUTPUT, NULL};

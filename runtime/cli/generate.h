@@ -13,8 +13,10 @@
 gnf_status generate_pack(const char *cache_dir, const struct gnf_problem *problem, bool quiet,
                          char temporary[FILES_PATH_SIZE], char path[FILES_PATH_SIZE]);
 
-/* The folder <cache>/packs, made if need be. */
-gnf_status generate_folder(const char *cache_dir, char folder[FILES_PATH_SIZE]);
+/* Where a made file of that name is, or is to go: <cache>/packs, or where that cannot be written the
+ * temporary folder. */
+gnf_status generate_place(const char *cache_dir, const char *name, char temporary[FILES_PATH_SIZE],
+                          char path[FILES_PATH_SIZE]);
 
 /* Makes `path` with the program at `program` unless it is there: arguments as for programs_run, in which
  * GENERATE_OUTPUT stands for the file to write; it is renamed to `path` when the program ended well. `good`

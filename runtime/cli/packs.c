@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 gnf_status packs_add(struct packs *packs, const char *path, bool added)
 {
@@ -50,15 +49,12 @@ gnf_status packs_open(struct packs *packs, const struct args *args, const struct
 void packs_close(struct packs *packs)
 {
     for (int i = 0; i < packs->count; i++) {
-        if (packs->temporary[0] != '\0' && packs->at[i].path != NULL &&
-            strncmp(packs->at[i].path, packs->temporary, strlen(packs->temporary)) == 0)
-            unlink(packs->at[i].path);
         gnf_pack_free(packs->at[i].pack);
         free(packs->at[i].path);
     }
     packs->count = 0;
     if (packs->temporary[0] != '\0')
-        rmdir(packs->temporary);
+        files_remove_folder(packs->temporary);
     packs->temporary[0] = '\0';
 }
 
@@ -121,22 +117,29 @@ gnf_status packs_variants(const struct packs *packs, const struct gnf_problem *p
     return status;
 }
 
-/* Stages that parse but have no kernels yet: planning says so better than the generator could. */
-static bool can_be_generated(const struct gnf_problem *problem)
+/* Stages that parse but have no kernels yet: no generator would help. */
+static gnf_status check_supported(const struct gnf_problem *problem, const char *text)
 {
     for (int k = 0; k < problem->stage_count; k++) {
-        enum gnf_op_kind kind = problem->stage[k].op->kind;
-        if (kind == GNF_OP_LINEAR || kind == GNF_OP_CONV2D || kind == GNF_OP_MAXPOOL2D)
-            return false;
+        const struct gnf_stage *stage = &problem->stage[k];
+        bool whole = stage->op->kind == GNF_OP_REDUCTION && stage->op->param_count > 0 && stage->value[0] > 0;
+        if (whole || stage->op->kind == GNF_OP_LINEAR || stage->op->kind == GNF_OP_CONV2D ||
+            stage->op->kind == GNF_OP_MAXPOOL2D)
+            return gnf_problem_refuse(
+                GNF_NOT_SUPPORTED, text, stage->at,
+                "no kernel of this version does this (stage '%s'): supported are groupnorm, "
+                "elementwise operations, add, mul and reductions over the channels",
+                stage->op->name);
     }
-    return true;
+    return GNF_OK;
 }
 
 gnf_status packs_require(struct packs *packs, const struct args *args, const struct gnf_options *options,
                          const struct gnf_problem *problem)
 {
     int count;
-    if (packs_find(packs, problem->key, &count, NULL) != NULL || !can_be_generated(problem))
+    GNF_TRY(check_supported(problem, args->operand));
+    if (packs_find(packs, problem->key, &count, NULL) != NULL)
         return GNF_OK;
     const struct gnf_variant *generic = packs_find(packs, problem->chain, &count, NULL);
     for (int i = 0; i < count && args->variant != NULL; i++)

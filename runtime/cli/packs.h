@@ -19,7 +19,7 @@ struct pack_file {
 struct packs {
     int count; /* searched from the last to the first */
     struct pack_file at[PACKS_MAX];
-    char temporary[FILES_PATH_SIZE]; /* folder of a generated pack where no cache can be used; "" otherwise */
+    char temporary[FILES_PATH_SIZE]; /* folder for what is made where no cache can be used; "" if none */
 };
 /* One variant of a problem. */
 struct pack_variant {
@@ -40,7 +40,8 @@ gnf_status packs_variants(const struct packs *packs, const struct gnf_problem *p
                           struct pack_variant **list, int *count);
 /* Makes sure that some pack has the problem's key, by generating one. Where that cannot be done a
  * shape-generic kernel will do, and without one it is GNF_NO_KERNEL, the message naming the command to run
- * elsewhere. */
+ * elsewhere. GNF_NOT_SUPPORTED for stages without kernels; args->operand is the problem as the user wrote it.
+ */
 gnf_status packs_require(struct packs *packs, const struct args *args, const struct gnf_options *options,
                          const struct gnf_problem *problem);
 

@@ -61,14 +61,13 @@ bool programs_find(char path[FILES_PATH_SIZE], const char *variable, const char 
 
 gnf_status programs_run(const char *path, const char *const arguments[], int *exit_code)
 {
-    enum { MOST = 62 };
-    const char *words[MOST + 2];
+    const char *words[PROGRAMS_MAX_WORDS + 3];
     int count = 0;
     bool script = access(path, X_OK) != 0;
     if (script)
         words[count++] = "python3";
     words[count++] = path;
-    for (int i = 1; arguments[i] != NULL && count < MOST; i++)
+    for (int i = 1; arguments[i] != NULL && i < PROGRAMS_MAX_WORDS; i++)
         words[count++] = arguments[i];
     words[count] = NULL;
 

@@ -11,8 +11,11 @@
  * absolute; `name` on PATH. `variable` and `built` may be NULL. */
 bool programs_find(char path[FILES_PATH_SIZE], const char *variable, const char *built, const char *name);
 
-/* Runs a program and waits; its standard output goes to standard error. A script without the x bit is run by
- * python3. arguments[0] is replaced by the path. *exit_code: 127 where it cannot be started. */
+enum { PROGRAMS_MAX_WORDS = 256 };
+
+/* Runs a program with up to PROGRAMS_MAX_WORDS arguments and waits; its standard output goes to standard
+ * error. A script without the x bit is run by python3. arguments[0] is replaced by the path. *exit_code: 127
+ * where it cannot be started. */
 gnf_status programs_run(const char *path, const char *const arguments[], int *exit_code);
 
 /* Adds names and contents of the folder's source files, folders below included, to the hash. A folder that is

@@ -35,80 +35,122 @@ gnf_status simulate_find(char path[FILES_PATH_SIZE])
                     " or ../lib from there (set GNFUSE_CUDA_DRIVER)");
 }
 
-/* The pack as a file with a name of its content: the embedded one is written out first. */
-static gnf_status pack_as_file(const struct pack_file *file, const char *folder, char path[FILES_PATH_SIZE],
-                               XXH3_state_t *hash)
+/* A kernel once, however many variants share it. */
+struct kernel_source {
+    const char *entry;
+    char *text;
+};
+struct kernel_sources {
+    int count;
+    struct kernel_source at[PROGRAMS_MAX_WORDS - 4];
+};
+
+static bool has_entry(const struct kernel_sources *sources, const char *entry)
 {
-    if (file->path != NULL) {
-        programs_identify_file(hash, file->path);
-        snprintf(path, FILES_PATH_SIZE, "%s", file->path);
-        return GNF_OK;
-    }
-    char name[64];
-    XXH3_128bits_update(hash, gnf_embedded_pack, gnf_embedded_pack_size);
-    snprintf(name, sizeof name, "embedded-%016" PRIx64 ".gnfpack",
-             (uint64_t)XXH3_64bits(gnf_embedded_pack, gnf_embedded_pack_size));
-    GNF_TRY(files_join(path, folder, name));
-    if (access(path, R_OK) == 0)
-        return GNF_OK;
-    return files_write(path, gnf_embedded_pack, gnf_embedded_pack_size);
+    for (int i = 0; i < sources->count; i++)
+        if (strcmp(sources->at[i].entry, entry) == 0)
+            return true;
+    return false;
 }
 
-static gnf_status host_kernels(const struct pack_file *file, const struct args *args, const char *folder,
-                               char library[FILES_PATH_SIZE])
+static gnf_status collect(const struct packs *packs, const struct gnf_problem *problem,
+                          struct kernel_sources *sources)
 {
-    char program[FILES_PATH_SIZE], pack[FILES_PATH_SIZE], source[FILES_PATH_SIZE], name[64];
-    if (!programs_find(program, "GNFUSE_SIMKERNELS", GNF_SIMKERNELS, "simkernels.py"))
-        return gnf_fail(GNF_NO_DRIVER,
-                        "--device sim: simkernels.py, which compiles kernels for the host, is not found "
-                        "(set GNFUSE_SIMKERNELS, or CUDASIM_KERNELS to kernels compiled before)");
+    struct pack_variant *list = NULL;
+    int count = 0;
+    GNF_TRY(packs_variants(packs, problem, NULL, &list, &count));
+    gnf_status status = GNF_OK;
+    for (int i = 0; i < count; i++)
+        for (int k = 0; k < list[i].variant->kernel_count && status == GNF_OK; k++) {
+            const struct gnf_kernel *kernel = &list[i].variant->kernel[k];
+            struct kernel_source *source = &sources->at[sources->count];
+            if (has_entry(sources, kernel->entry) ||
+                sources->count == (int)(sizeof sources->at / sizeof sources->at[0]))
+                continue;
+            source->entry = kernel->entry;
+            status = gnf_pack_source(list[i].file->pack, kernel, &source->text);
+            sources->count += status == GNF_OK;
+        }
+    free(list);
+    return status;
+}
+
+/* Named by all that goes in: the sources, and what they are compiled against, which stands beside the
+ * program. */
+static gnf_status library_name(const struct kernel_sources *sources, const char *program, char name[64])
+{
+    char folder[FILES_PATH_SIZE];
     XXH3_state_t *hash = XXH3_createState();
     if (hash == NULL)
         return gnf_fail(GNF_OUT_OF_MEMORY, "no memory for a hash");
     XXH3_128bits_reset(hash);
-    gnf_status status = pack_as_file(file, folder, pack, hash);
-    /* What the kernels are compiled against stands beside the program. */
-    snprintf(source, sizeof source, "%s", program);
-    char *slash = strrchr(source, '/');
-    if (slash != NULL) {
+    for (int i = 0; i < sources->count; i++)
+        XXH3_128bits_update(hash, sources->at[i].text, strlen(sources->at[i].text) + 1);
+    snprintf(folder, sizeof folder, "%s", program);
+    char *slash = strrchr(folder, '/');
+    if (slash != NULL)
         *slash = '\0';
-        programs_identify_folder(hash, source);
-    }
+    programs_identify_folder(hash, folder);
     XXH128_hash_t digest = XXH3_128bits_digest(hash);
     XXH3_freeState(hash);
-    GNF_TRY(status);
-    snprintf(name, sizeof name, "%016" PRIx64 "%016" PRIx64 ".so", (uint64_t)digest.high64,
-             (uint64_t)digest.low64);
-    GNF_TRY(files_join(library, folder, name));
-    char announce[FILES_PATH_SIZE + 64];
-    snprintf(announce, sizeof announce, "compiling the kernels of %s for the simulator",
-             gnf_pack_name(file->pack));
-    const char *const arguments[] = {"simkernels.py", pack, "-o", GENERATE_OUTPUT, NULL};
-    return generate_file(library, program, arguments, args->quiet ? NULL : announce, NULL, NULL);
+    snprintf(name, 64, "%016" PRIx64 "%016" PRIx64 ".so", (uint64_t)digest.high64, (uint64_t)digest.low64);
+    return GNF_OK;
 }
 
-gnf_status simulate_prepare(const struct packs *packs, const struct args *args,
-                            const struct gnf_options *options, const struct gnf_problem *problem)
+/* One file a kernel in a folder of its own, for the time of the compile. */
+static gnf_status compile(const struct kernel_sources *sources, const char *program, const char *library,
+                          const char *announce)
+{
+    const char *arguments[PROGRAMS_MAX_WORDS] = {"simkernels.py", "-o", GENERATE_OUTPUT};
+    int words = 3;
+    char folder[FILES_PATH_SIZE], name[512];
+    int length = snprintf(folder, sizeof folder, "%s-XXXXXX", library);
+    if (length >= FILES_PATH_SIZE || mkdtemp(folder) == NULL)
+        return gnf_fail(GNF_IO, "%s: no folder can be made beside it", library);
+    char(*paths)[FILES_PATH_SIZE] = malloc((size_t)sources->count * sizeof *paths);
+    gnf_status status = paths != NULL ? GNF_OK : gnf_fail(GNF_OUT_OF_MEMORY, "no memory for names");
+    for (int i = 0; i < sources->count && status == GNF_OK; i++) {
+        snprintf(name, sizeof name, "%s.cu", sources->at[i].entry);
+        status = files_join(paths[i], folder, name);
+        if (status == GNF_OK)
+            status = files_write(paths[i], sources->at[i].text, strlen(sources->at[i].text));
+        arguments[words++] = paths[i];
+    }
+    arguments[words] = NULL;
+    if (status == GNF_OK)
+        status = generate_file(library, program, arguments, announce, NULL, NULL);
+    free(paths);
+    files_remove_folder(folder);
+    return status;
+}
+
+gnf_status simulate_prepare(struct packs *packs, const struct args *args, const struct gnf_options *options,
+                            const struct gnf_problem *problem)
 {
     const char *given = getenv("CUDASIM_KERNELS");
-    if (problem == NULL || (given != NULL && *given != '\0'))
+    char program[FILES_PATH_SIZE], library[FILES_PATH_SIZE], name[64], announce[128];
+    struct kernel_sources sources = {0};
+    int count;
+    /* Without kernels planning says why, better than could be said here. */
+    if ((given != NULL && *given != '\0') || (packs_find(packs, problem->key, &count, NULL) == NULL &&
+                                              packs_find(packs, problem->chain, &count, NULL) == NULL))
         return GNF_OK;
-    const char *const keys[] = {problem->key, problem->chain};
-    const struct pack_file *done = NULL;
-    char folder[FILES_PATH_SIZE], libraries[2 * FILES_PATH_SIZE] = "";
-    GNF_TRY(generate_folder(options->cache_dir, folder));
-    for (int i = 0; i < 2; i++) {
-        const struct pack_file *file;
-        char library[FILES_PATH_SIZE];
-        int count;
-        if (packs_find(packs, keys[i], &count, &file) == NULL || file == done)
-            continue;
-        GNF_TRY(host_kernels(file, args, folder, library));
-        size_t used = strlen(libraries);
-        snprintf(libraries + used, sizeof libraries - used, "%s%s", used ? ":" : "", library);
-        done = file;
-    }
-    if (setenv("CUDASIM_KERNELS", libraries, 1) != 0)
+    if (!programs_find(program, "GNFUSE_SIMKERNELS", GNF_SIMKERNELS, "simkernels.py"))
+        return gnf_fail(GNF_NO_DRIVER,
+                        "--device sim: simkernels.py, which compiles kernels for the host, is not found "
+                        "(set GNFUSE_SIMKERNELS, or CUDASIM_KERNELS to kernels compiled before)");
+    gnf_status status = collect(packs, problem, &sources);
+    if (status == GNF_OK)
+        status = library_name(&sources, program, name);
+    if (status == GNF_OK)
+        status = generate_place(options->cache_dir, name, packs->temporary, library);
+    snprintf(announce, sizeof announce, "compiling %d kernels for the simulator", sources.count);
+    if (status == GNF_OK && access(library, R_OK) != 0)
+        status = compile(&sources, program, library, args->quiet ? NULL : announce);
+    for (int i = 0; i < sources.count; i++)
+        free(sources.at[i].text);
+    GNF_TRY(status);
+    if (setenv("CUDASIM_KERNELS", library, 1) != 0)
         return gnf_fail(GNF_OUT_OF_MEMORY, "no memory for CUDASIM_KERNELS");
     return GNF_OK;
 }

@@ -9,10 +9,9 @@
 gnf_status simulate_find(char path[FILES_PATH_SIZE]);
 /* Is that driver library the simulator? By its file name. */
 bool simulate_is(const char *driver);
-/* Has the kernels of the packs that hold the problem compiled for the host (kept in the cache) and names them
- * in CUDASIM_KERNELS, unless that is set already. Before the driver is opened. `problem` NULL: nothing to do.
- */
-gnf_status simulate_prepare(const struct packs *packs, const struct args *args,
-                            const struct gnf_options *options, const struct gnf_problem *problem);
+/* Has the problem's kernels, of all its variants, compiled for the host (kept in the cache) and names them in
+ * CUDASIM_KERNELS, unless that is set already. Before the driver is opened. */
+gnf_status simulate_prepare(struct packs *packs, const struct args *args, const struct gnf_options *options,
+                            const struct gnf_problem *problem);
 
 #endif

@@ -13,7 +13,9 @@ GNF_DEV void gnf_in_registers(const gnf_kernel_args &a, long long unit, int lane
     const gnf_index group = (gnf_index)(unit - sample * gnf_groups(a));
     const gnf_element *x = (const gnf_element *)a.x;
     gnf_element *y = (gnf_element *)a.y;
-    float v[ITEMS][V], pivot = active ? gnf_pivot(a, sample, group) : 0.0f;
+    float v[ITEMS][V], t[V], pivot = 0.0f, sum = 0.0f, squares = 0.0f;
+    if (LANES > 32)
+        pivot = gnf_pivot(a, sample, group);
     // Where LANES divides the vectors every lane is full and the compiler drops the test.
     auto mine = [&](int k) { return active && (k * LANES + LANES <= VECTORS || k * LANES + lane < VECTORS); };
     auto place = [&](int k) { return gnf_locate(a, sample, group, (gnf_index)(k * LANES + lane) * V); };
@@ -21,11 +23,21 @@ GNF_DEV void gnf_in_registers(const gnf_kernel_args &a, long long unit, int lane
     for (int k = 0; k < ITEMS; k++)
         if (mine(k))
             gnf_load_once(v[k], x + place(k).at);
-    float sum = 0.0f, squares = 0.0f, t[V];
+#pragma unroll
+    for (int k = 0; k < ITEMS; k++)
+        if (mine(k))
+            gnf_hold(a, place(k), v[k]);
+    if (LANES <= 32) { // from the register: with y = x a lane that is done may have overwritten the group's first element
+        t[0] = 0.0f;
+        if (mine(0)) {
+            gnf_copy(t, v[0]);
+            gnf_value(a, place(0), t);
+        }
+        pivot = __shfl_sync(~0u, t[0], 0, LANES);
+    }
 #pragma unroll
     for (int k = 0; k < ITEMS; k++)
         if (mine(k)) {
-            gnf_hold(a, place(k), v[k]);
             gnf_copy(t, v[k]);
             gnf_value(a, place(k), t);
 #pragma unroll

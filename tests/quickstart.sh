@@ -1,0 +1,53 @@
+#!/bin/sh
+# Installs, builds and runs the main job: both seed chains through generator, compiler and GPU, checked against float64.
+# Without a GPU they run in the simulator, smaller. Usage: sh tests/quickstart.sh [BUILD_FOLDER]
+set -eu
+cd "$(dirname "$0")/.."
+build=${1:-build}
+
+sh .ci/install
+[ -f "$build/build.ninja" ] || meson setup "$build" >/dev/null
+echo "building in $build"
+ninja -C "$build" --quiet gnfuse tests/sim/libgnfuse_cudasim.so
+
+python3 - "$build/gnfuse" <<'END'
+import json
+import subprocess
+import sys
+
+program = sys.argv[1]
+chains = {
+    "B": "f32[{},8192] | groupnorm(16) | hardtanh(-2, 2)",
+    "A": "f32[{},64,126,126] | groupnorm(16) | tanh | hardswish | add(x) | logsumexp",
+}
+samples = {"0": {"B": 1024, "A": 128}, "sim": {"B": 64, "A": 2}}
+has_gpu = subprocess.run([program, "info", "--device", "0"], capture_output=True, check=False).returncode == 0
+device = "0" if has_gpu else "sim"
+rows, failed = [], False
+for name, chain in chains.items():
+    problem = chain.format(samples[device][name])
+    print(f"running {problem}", flush=True)
+    done = subprocess.run([program, "run", problem, "--check", "--json", "--device", device], stdout=subprocess.PIPE, check=False)
+    try:
+        result = json.loads(done.stdout)
+    except json.JSONDecodeError:
+        sys.exit(done.returncode or 1)
+    if "variant" not in result:
+        sys.exit(done.returncode or 1)
+    failed |= not result["ok"]
+    time = result.get("time_us")
+    rows.append([
+        problem,
+        result["variant"],
+        f"{result['max_error']:.1e} of {result['tolerance']:.0e} {'ok' if result['ok'] else 'WRONG'}",
+        f"{time:.1f} us" if time else "-",
+        f"{result['copy_fraction']:.2f}" if time else "-",
+    ])
+    where = result["gpu"]
+print(f"\non {where}" + ("" if has_gpu else ": the simulator on the CPU, since no GPU was found; its times would mean nothing"))
+head = ["problem", "variant", "error against float64", "time", "share of a copy's speed"]
+widths = [max(len(r[i]) for r in [head] + rows) for i in range(len(head))]
+for row in [head, ["-" * w for w in widths]] + rows:
+    print("  ".join(cell.ljust(w) for cell, w in zip(row, widths)).rstrip())
+sys.exit(failed)
+END
