@@ -44,7 +44,7 @@ gnf_status gnf_choice_size(struct gnf_choice *choice, const struct gnf_problem *
 gnf_status gnf_choice_check(const struct gnf_choice *choice, const struct gnf_problem *problem,
                             unsigned alignment, const struct gnf_device *device);
 /* The default rule, on the `count` variants of one entry in the pack's order: of those that are legal, the
- * first whose last kernel has blocks to give half of the multiprocessors one; else the one with the most
+ * first whose last kernel has blocks to give a third of the multiprocessors one; else the one with the most
  * blocks. GNF_NOT_SUPPORTED if none is legal, with the last one's message. */
 gnf_status gnf_choice_default(struct gnf_choice *choice, const struct gnf_pack *pack,
                               const struct gnf_variant *variants, int count,

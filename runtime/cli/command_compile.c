@@ -69,6 +69,7 @@ static gnf_status compile_all(struct compiling *compiling, const struct pack_var
     progress_begin(&compiling->progress, archs->count * count, compiling->args->quiet);
     for (int a = 0; a < archs->count; a++) {
         int capability = atoi(archs->at[a] + 3); /* digits, the parser made sure */
+        size_t rows = json_array_size(compiling->rows);
         for (int i = 0; i < count; i++) {
             progress_step(&compiling->progress, "compiling %s for %s", list[i].variant->name, archs->at[a]);
             if (list[i].variant->capability > capability)
@@ -79,6 +80,11 @@ static gnf_status compile_all(struct compiling *compiling, const struct pack_var
                 return gnf_fail_more(status, "; while compiling %s for %s", list[i].variant->name,
                                      archs->at[a]);
             }
+        }
+        if (json_array_size(compiling->rows) == rows) {
+            progress_clear(&compiling->progress);
+            return gnf_fail(GNF_INVALID_ARGUMENT, "--arch: no variant is for %s (allowed: sm_%d and later)", archs->at[a],
+                            list[0].variant->capability);
         }
     }
     progress_clear(&compiling->progress);
@@ -108,12 +114,12 @@ static gnf_status run(struct compiling *compiling, const struct gnf_problem *pro
     struct pack_variant *list = NULL;
     int count = 0, version;
     const char *path;
-    if (compiling->args->output_dir != NULL)
-        GNF_TRY(files_make_folder(compiling->args->output_dir));
     GNF_TRY(gnf_compiler_create(&compiling->compiler, session->options.nvrtc));
     GNF_TRY(gnf_compiler_version(compiling->compiler, &version, &path));
     GNF_TRY(packs_require(&session->packs, compiling->args, &session->options, problem));
     GNF_TRY(packs_variants(&session->packs, problem, compiling->args->variant, &list, &count));
+    if (compiling->args->output_dir != NULL) /* last: nothing is made for a call that cannot do its work */
+        GNF_TRY(files_make_folder(compiling->args->output_dir));
     gnf_status status = compile_all(compiling, list, count);
     free(list);
     GNF_TRY(status);

@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,6 +58,34 @@ bool programs_find(char path[FILES_PATH_SIZE], const char *variable, const char 
         is_file(path))
         return true;
     return find_on_path(path, name);
+}
+
+static volatile sig_atomic_t interrupted;
+static struct sigaction before_shield;
+static int shields;
+
+static void note_interrupt(int number)
+{
+    interrupted = number;
+}
+
+void programs_shield_begin(void)
+{
+    if (shields++ > 0)
+        return;
+    /* A handler, not SIG_IGN: a program that is started then has the default again. */
+    struct sigaction note = {.sa_handler = note_interrupt, .sa_flags = SA_RESTART};
+    sigemptyset(&note.sa_mask);
+    sigaction(SIGINT, &note, &before_shield);
+}
+
+void programs_shield_end(void)
+{
+    if (--shields > 0)
+        return;
+    sigaction(SIGINT, &before_shield, NULL);
+    if (interrupted)
+        raise(SIGINT);
 }
 
 gnf_status programs_run(const char *path, const char *const arguments[], int *exit_code)

@@ -105,8 +105,11 @@ static gnf_status compile(const struct kernel_sources *sources, const char *prog
     int words = 3;
     char folder[FILES_PATH_SIZE], name[512];
     int length = snprintf(folder, sizeof folder, "%s-XXXXXX", library);
-    if (length >= FILES_PATH_SIZE || mkdtemp(folder) == NULL)
+    programs_shield_begin(); /* the folder goes whatever happens */
+    if (length >= FILES_PATH_SIZE || mkdtemp(folder) == NULL) {
+        programs_shield_end();
         return gnf_fail(GNF_IO, "%s: no folder can be made beside it", library);
+    }
     char(*paths)[FILES_PATH_SIZE] = malloc((size_t)sources->count * sizeof *paths);
     gnf_status status = paths != NULL ? GNF_OK : gnf_fail(GNF_OUT_OF_MEMORY, "no memory for names");
     for (int i = 0; i < sources->count && status == GNF_OK; i++) {
@@ -121,6 +124,7 @@ static gnf_status compile(const struct kernel_sources *sources, const char *prog
         status = generate_file(library, program, arguments, announce, NULL, NULL);
     free(paths);
     files_remove_folder(folder);
+    programs_shield_end();
     return status;
 }
 

@@ -34,16 +34,16 @@ static void default_rule(void **state)
 {
     (void)state;
     /* 8 groups a sample, 4 a block: 2 blocks a sample */
-    assert_string_equal(choose(33, 16, 90, 132).variant->name, "four.v4");
-    assert_int_equal(choose(33, 16, 90, 132).launch[0].grid, 66);
-    assert_string_equal(choose(32, 16, 90, 132).variant->name, "one.v1");
+    assert_string_equal(choose(22, 16, 90, 132).variant->name, "four.v4");
+    assert_int_equal(choose(22, 16, 90, 132).launch[0].grid, 44);
+    assert_string_equal(choose(21, 16, 90, 132).variant->name, "one.v1");
     assert_string_equal(choose(33, 16, 75, 132).variant->name, "one.v1");
     assert_string_equal(choose(33, 8, 90, 132).variant->name, "one.v1");
-    /* none fills half of the machine: the one with the most blocks; of split.v4 its second kernel counts, 5 a
+    /* none fills a third of the machine: the one with the most blocks; of split.v4 its last kernel counts, 5 a
      * sample */
     assert_string_equal(choose(1, 16, 90, 132).variant->name, "one.v1");
-    assert_string_equal(choose(1, 16, 90, 4).variant->name, "four.v4");
-    assert_string_equal(choose(1, 16, 90, 5).variant->name, "one.v1");
+    assert_string_equal(choose(1, 16, 90, 6).variant->name, "four.v4");
+    assert_string_equal(choose(1, 16, 90, 7).variant->name, "one.v1");
 }
 
 static void sizes(void **state)
@@ -62,6 +62,14 @@ static void sizes(void **state)
     variant.kernel[0].tile = 1;
     assert_int_equal(gnf_choice_size(&choice, &problem), GNF_OK);
     assert_int_equal(choice.launch[0].tiles, 8);
+    variant.kernel[0].unit = GNF_UNIT_POSITION;
+    variant.kernel[0].span = GNF_SPAN_NONE;
+    variant.kernel[0].units_per_block = 64;
+    assert_int_equal(gnf_problem_parse("f32[3,8,7,9] | groupnorm(8)", &problem), GNF_OK);
+    assert_int_equal(gnf_choice_size(&choice, &problem), GNF_OK);
+    assert_int_equal(choice.launch[0].grid, 3); /* 189 positions, 64 a block */
+    variant.kernel[0].unit = GNF_UNIT_GROUP;
+    variant.kernel[0].units_per_block = 1;
     /* batches beyond any grid limit stay on x, and the kernel loops over what does not fit */
     assert_int_equal(gnf_problem_parse("f32[70000,4,4] | groupnorm(2)", &problem), GNF_OK);
     variant.kernel[0].span = GNF_SPAN_NONE;
