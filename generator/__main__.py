@@ -31,7 +31,7 @@ def manifest_row(renderer, writer, problem, variant):
         "strategy": variant.strategy.name,
         "parameters": dict(variant.parameters),
         "alignment": variant.alignment,
-        "capability": variants.SIMPLEST_CAPABILITY,
+        "capability": variant.strategy.capability,
         "workspace": variant.workspace,
         "group_max": 0,
         "kernels": kernels,
@@ -73,7 +73,9 @@ def read_problem_file(path):
 
 def main():
     parser = argparse.ArgumentParser(prog="gnfuse-gen", description=__doc__)
-    parser.add_argument("problems", nargs="*", metavar="PROBLEM", help="problem text, for instance 'f32[*,64,32,32] | groupnorm(16) | silu'")
+    parser.add_argument(
+        "problems", nargs="*", metavar="PROBLEM", help="problem text, for instance 'f32[*,64,32,32] | groupnorm(16) | silu'"
+    )
     parser.add_argument("-f", "--file", type=Path, action="append", default=[], help="problem texts, one a line")
     parser.add_argument("-o", "--output", type=Path, help="the pack to write")
     parser.add_argument("--sources", type=Path, metavar="FOLDER", help="also write each kernel as FOLDER/ENTRY.cu")

@@ -53,10 +53,12 @@ def _simplest(op, interval):
 
 def _function(chain, op, device):
     """The name of the device function for a form of an operation; added once."""
-    known = next((f for f in chain.functions if f.device == device and f.scalars == len(op.params) and f.binary == (op.kind == ops.BINARY)), None)
+    known = next(
+        (f for f in chain.functions if f.device == device and f.scalars == len(op.params) and f.binary == (op.kind == ops.BINARY)), None
+    )
     if not known:
         form = sum(f.name.startswith(f"gnf_stage_{op.name}_in_range") for f in chain.functions)
-        name = f"gnf_stage_{op.name}" if device == op.device else f"gnf_stage_{op.name}_in_range{form + 1}"
+        name = f"gnf_stage_{op.name}" + ("" if device == op.device else "_unfused" if device == op.unfused else f"_in_range{form + 1}")
         known = Function(name, len(op.params), device, op.kind == ops.BINARY)
         chain.functions.append(known)
     return known.name
@@ -97,7 +99,7 @@ def build(problem):
             other = everything if stage.label is None else intervals[stage.label]
             broadcast = None if stage.operand is None else problem.operands[stage.operand][1]
             source = f"the output of stage {stage.label}" if stage.label else "x" if stage.label == 0 else f"a {broadcast} tensor"
-            name = _function(chain, op, op.device)
+            name = _function(chain, op, (op.unfused if section is chain.before else None) or op.device)
             section.append(Step(index, f"{op.name}: {source}", name, (), True, stage.label, stage.operand, broadcast, index in used))
             intervals.append(_combine(op, interval, other))
         else:

@@ -3,7 +3,8 @@
 Adding an activation is adding a row. In `device` (CUDA C, float) and `reference` (C, double) the value is `v` and the
 scalars are `s0`, `s1`, ... in the order of the parameters. `range` maps the interval of the input to that of the
 output; an unbounded guess is always right. `simpler` lists (low, high, device): where the input is known to lie in
-[low, high] the generator takes that form instead.
+[low, high] the generator takes that form instead. `unfused` is the form before groupnorm of what the compiler might
+fuse with a product before it: a value that one pass keeps for later stages and another does not has to be the same.
 """
 
 import math
@@ -39,6 +40,7 @@ class Op:
     reference: str = None
     range: object = None
     simpler: tuple = ()
+    unfused: str = None
 
 
 def _anywhere(low, high):
@@ -87,7 +89,7 @@ OPS = (
     Op("softplus", ELEMENTWISE, (f("beta", 1.0), f("threshold", 20.0)), "v * s0 > s1 ? v : log1pf(expf(v * s0)) / s0",
        "v * s0 > s1 ? v : log1p(exp(v * s0)) / s0", _anywhere),
     Op("scale", ELEMENTWISE, (f("factor"),), "v * s0", "v * s0", _anywhere),
-    Op("add", BINARY, (), "v + r"),
+    Op("add", BINARY, (), "v + r", unfused="__fadd_rn(v, r)"),
     Op("mul", BINARY, (), "v * r"),
     Op("logsumexp", REDUCTION),
     Op("sum", REDUCTION),

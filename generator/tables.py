@@ -13,8 +13,7 @@ def parser_table():
     rows = []
     for op in OPS:
         params = ", ".join(
-            f"{{\"{p.name}\", '{p.type}', {'true' if p.default is None else 'false'}, {repr(float(p.default or 0))}}}"
-            for p in op.params
+            f"{{\"{p.name}\", '{p.type}', {'true' if p.default is None else 'false'}, {repr(float(p.default or 0))}}}" for p in op.params
         )
         rows.append(f'    {{"{op.name}", GNF_OP_{op.kind}, {len(op.params)}, {{{params or "{0}"}}}}},\n')
     return f'{HEADER}#include "problem.h"\n\nconst struct gnf_op gnf_ops[] = {{\n{"".join(rows)}    {{0}},\n}};\n'
@@ -28,7 +27,9 @@ def reference_table():
             rows.append("    NULL,\n")
             continue
         scalars = "".join(f" const double s{k} = s[{k}];" for k, p in enumerate(op.params)) or " (void)s;"
-        functions.append(f"static double {op.name}_reference(double v, const double *s)\n{{\n   {scalars}\n    return {op.reference};\n}}\n")
+        functions.append(
+            f"static double {op.name}_reference(double v, const double *s)\n{{\n   {scalars}\n    return {op.reference};\n}}\n"
+        )
         rows.append(f"    {op.name}_reference,\n")
     return (
         f'{HEADER}#include "cli/reference.h"\n#include <math.h>\n#include <stddef.h>\n\n'

@@ -4,6 +4,7 @@ A strategy is a template NAME.cu.j2 whose first comment, between {#--- and ---#}
 
     about       one line for people
     parts       files of templates/lib that it needs besides those of every kernel
+    capability  the least compute capability, 90 for 9.0; 80 if not given
     generic     true: the sizes are arguments, one set of variants a chain
     parameters  the tile parameters and the values to try
     limits      what must hold, expressions in the problem's sizes (NAMES below) and the parameters
@@ -22,7 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 TEMPLATES = Path(__file__).resolve().parent.parent / "templates"
-LETTERS = {"threads": "t", "lanes": "l", "vector": "v", "items": "i", "chunk": "c"}
+LETTERS = {"cluster": "k", "threads": "t", "lanes": "l", "vector": "v", "items": "i", "chunk": "c", "pixels": "p"}
 KERNEL_DEFAULTS = {"name": "", "units_per_block": "1", "span": "none", "tile": "1", "cap": "1", "when": "True"}
 SIMPLEST_CAPABILITY = 80  # cvt of two halves at once
 # A problem needs some 20 candidates; beyond that the cheapest by `prefer` are kept.
@@ -35,6 +36,7 @@ class Strategy:
     about: str
     parts: tuple
     generic: bool
+    capability: int
     parameters: dict
     limits: dict
     prefer: str
@@ -72,6 +74,7 @@ def read_strategies(folder=TEMPLATES):
                     t["about"],
                     tuple(t.get("parts", ())),
                     t.get("generic", False),
+                    t.get("capability", SIMPLEST_CAPABILITY),
                     t["parameters"],
                     t["limits"],
                     t["prefer"]["cost"],
@@ -108,6 +111,8 @@ def names(problem, generic=False):
         "element": element,  # bytes
         "rows": rows,
         "reduction": problem.reduction is not None,
+        # What a group that lies in short pieces all over the sample costs: channels-last, few bytes a pixel.
+        "scattered": 15 if rows and problem.spatial > 1 and problem.group_channels * element < 64 else 0,
         "widest": max(v for v in (1, 2, 4, 8) if v * element <= 16 and stretch % v == 0),
         "vector_divides": lambda vector: stretch % vector == 0,
         "log2": math.log2,

@@ -459,17 +459,19 @@ static void verify(void *user, const char *path, const char *name, enum kind kin
     struct survey *survey = user;
     char right_name[GNF_ENTRY_DIGITS + 1];
     struct gnf_entry entry;
-    bool good = false;
+    enum gnf_entry_outcome outcome;
 
     count(user, path, name, kind, info);
     if (kind != ENTRY)
         return;
-    if (gnf_entry_load(path, &entry) == GNF_ENTRY_FOUND) {
+    outcome = gnf_entry_load(path, &entry);
+    if (outcome == GNF_ENTRY_FOUND) {
         gnf_entry_name(entry.key, entry.key_size, right_name);
-        good = strncmp(name, right_name, GNF_ENTRY_DIGITS) == 0;
+        if (strncmp(name, right_name, GNF_ENTRY_DIGITS) != 0)
+            outcome = GNF_ENTRY_DAMAGED;
         free(entry.bytes);
     }
-    if (good)
+    if (outcome != GNF_ENTRY_DAMAGED) /* absent: gone meanwhile, or cannot be opened now */
         return;
     survey->stats->entries--;
     survey->stats->bytes -= info->st_size;

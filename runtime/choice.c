@@ -103,7 +103,7 @@ gnf_status gnf_choice_default(struct gnf_choice *choice, const struct gnf_pack *
             status = GNF_TOO_LARGE;
         if (legal != GNF_OK)
             continue;
-        if (next.blocks >= divide(device->multiprocessors, 3)) {
+        if (next.blocks >= divide(device->multiprocessors, 2)) {
             *choice = next;
             return GNF_OK;
         }

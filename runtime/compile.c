@@ -325,6 +325,22 @@ static gnf_status take_image(const struct nvrtc *nvrtc, nvrtc_program program, c
                     error_text(nvrtc, result), result);
 }
 
+/* NVRTC looks for its builtins by name alone, so that one outside the loader's path, as in a toolkit that was
+ * only unpacked, would not find those beside it; by name is also how the loader finds what is loaded already.
+ */
+static void load_builtins(const struct nvrtc *nvrtc)
+{
+    const char *slash = strrchr(nvrtc->path, '/');
+    char path[4096];
+
+    if (!slash)
+        return;
+    int length = snprintf(path, sizeof path, "%.*s/libnvrtc-builtins.so.%d.%d", (int)(slash - nvrtc->path),
+                          nvrtc->path, nvrtc->version / 1000, nvrtc->version % 1000 / 10);
+    if (length > 0 && (size_t)length < sizeof path)
+        dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+}
+
 gnf_status gnf_compiler_build(struct gnf_compiler *compiler, const char *source, const char *name,
                               const char *target, void **image, size_t *size)
 {
@@ -347,6 +363,7 @@ gnf_status gnf_compiler_build(struct gnf_compiler *compiler, const char *source,
      * what ours holds already. It does not change the image, so it is no part of the key. */
     if (nvrtc->version >= 12090)
         options[count++] = "--no-cache";
+    load_builtins(nvrtc);
     result = nvrtc->nvrtcCreateProgram(&program, source, name, 0, NULL, NULL);
     if (result != 0)
         return gnf_fail(result == 1 ? GNF_OUT_OF_MEMORY : GNF_COMPILE_FAILED,

@@ -27,7 +27,8 @@ struct job {
     const struct gnf_kernel_request *request;
     const struct gnf_target *target;
     const char *source;
-    bool built; /* not out of the cache */
+    bool built;    /* not out of the cache */
+    bool outdated; /* the target is not the loaded NVRTC's, so nothing was built */
 };
 
 static int64_t now_ms(void)
@@ -44,6 +45,12 @@ static gnf_status build(void *user, void **image, size_t *size)
     const struct gnf_log *log = &job->context->options.log;
     const char *entry = job->request->kernel->entry, *target = job->target->name;
     int64_t begin = now_ms();
+    int version;
+    GNF_TRY(gnf_compiler_version(job->context->compiler, &version, NULL));
+    job->outdated = version != job->target->nvrtc;
+    if (job->outdated)
+        return gnf_fail(GNF_NOT_COMPILED, "kernel %s: NVRTC changed under way: it was version %d, and is %d",
+                        entry, job->target->nvrtc, version);
     job->built = true;
     gnf_log_line(log, GNF_LOG_INFO, "compiling %s for %s (%d of %d)", entry, target, job->request->number,
                  job->request->total);
@@ -53,13 +60,15 @@ static gnf_status build(void *user, void **image, size_t *size)
     return GNF_OK;
 }
 
-static gnf_status find_target(gnf_context *context, const char *entry, struct gnf_target *target)
+/* `outdated` as for gnf_target_find(). */
+static gnf_status find_target(gnf_context *context, const char *entry, int outdated,
+                              struct gnf_target *target)
 {
     gnf_status status = GNF_OK;
     pthread_mutex_lock(&context->target_lock);
-    if (!context->target_known)
+    if (!context->target_known || context->target.nvrtc == outdated)
         status = gnf_target_find(&context->target, context->cache, context->compiler, context->target_request,
-                                 context->device.capability, context->options.jit);
+                                 context->device.capability, context->options.jit, outdated);
     if (status == GNF_OK) {
         context->target_known = true;
         *target = context->target;
@@ -130,7 +139,7 @@ static bool is_refusal(CUresult result)
     }
 }
 
-static gnf_status fetch_and_load(struct job *job, const char *key, struct gnf_module *module)
+static gnf_status load_with_key(struct job *job, const char *key, struct gnf_module *module)
 {
     gnf_context *context = job->context;
     const char *entry = module->kernel->entry, *call;
@@ -156,25 +165,37 @@ static gnf_status fetch_and_load(struct job *job, const char *key, struct gnf_mo
     return status;
 }
 
+static gnf_status fetch_and_load(struct job *job, struct gnf_module *module)
+{
+    const struct gnf_driver *driver = &job->context->driver;
+    char *key;
+    CUcontext before;
+    GNF_TRY(spell_key(job->target, job->source, &key));
+    gnf_status status = gnf_current_enter(driver, job->context->cuda, &before);
+    if (status == GNF_OK) {
+        status = load_with_key(job, key, module);
+        gnf_current_leave(driver, before);
+    }
+    free(key);
+    return status;
+}
+
 static gnf_status prepare(gnf_context *context, const struct gnf_kernel_request *request,
                           struct gnf_module *module)
 {
+    const char *entry = request->kernel->entry;
     struct gnf_target target;
     struct job job = {.context = context, .request = request, .target = &target};
-    char *source = NULL, *key = NULL;
-    CUcontext before;
-    GNF_TRY(find_target(context, request->kernel->entry, &target));
-    gnf_status status = gnf_pack_source(request->pack, request->kernel, &source);
-    if (status == GNF_OK)
-        status = spell_key(&target, source, &key);
+    char *source = NULL;
+    GNF_TRY(find_target(context, entry, 0, &target));
+    GNF_TRY(gnf_pack_source(request->pack, request->kernel, &source));
     job.source = source;
-    if (status == GNF_OK)
-        status = gnf_current_enter(&context->driver, context->cuda, &before);
-    if (status == GNF_OK) {
-        status = fetch_and_load(&job, key, module);
-        gnf_current_leave(&context->driver, before);
+    gnf_status status = fetch_and_load(&job, module);
+    if (job.outdated) {
+        status = find_target(context, entry, target.nvrtc, &target);
+        if (status == GNF_OK)
+            status = fetch_and_load(&job, module);
     }
-    free(key);
     free(source);
     return status;
 }

@@ -7,8 +7,9 @@
 
 enum { GNF_MAX_KERNELS = 3 };
 
-/* Blocks of a launch = ceil(units / units_per_block) * tiles, where tiles = min(ceil(span / tile), cap) and span is
- * the number of elements named (1 for none). Kernels loop over blocks, so the host may launch fewer. */
+/* Blocks of a launch = ceil(units / units_per_block) * tiles, where tiles = min(ceil(span / tile), cap) and
+ * span is the number of elements named (1 for none). Kernels loop over blocks, so the host may launch fewer.
+ */
 enum gnf_unit { GNF_UNIT_GROUP, GNF_UNIT_SAMPLE, GNF_UNIT_POSITION }; /* N * G, N, N * spatial of them */
 enum gnf_span { GNF_SPAN_NONE, GNF_SPAN_GROUP, GNF_SPAN_SPATIAL, GNF_SPAN_SAMPLE };
 
@@ -30,8 +31,9 @@ struct gnf_variant {
     const char *parameters; /* one line for people: "threads 256, vector 4, items 4" */
     unsigned alignment;     /* bytes every pointer must be a multiple of */
     int capability;         /* minimum compute capability, 80 for 8.0 */
-    int64_t workspace;      /* bytes a chunk: total is samples * groups * chunks * this; chunks is kernel[0]'s tiles */
-    int64_t group_max;      /* largest elements a group, 0 for any (generic kernels) */
+    int64_t
+        workspace; /* bytes a chunk: total is samples * groups * chunks * this; chunks is kernel[0]'s tiles */
+    int64_t group_max; /* largest elements a group, 0 for any (generic kernels) */
     bool generic;
     int kernel_count;
     struct gnf_kernel kernel[GNF_MAX_KERNELS];
@@ -44,11 +46,12 @@ gnf_status gnf_pack_load(struct gnf_pack **pack, const char *path);
 void gnf_pack_free(struct gnf_pack *pack);
 const char *gnf_pack_name(const struct gnf_pack *pack);
 
-/* Variants of a problem key or of a chain (struct gnf_problem), in the generator's order of preference; NULL and 0 if
- * the pack has none. They live as long as the pack. */
+/* Variants of a problem key or of a chain (struct gnf_problem), in the generator's order of preference; NULL
+ * and 0 if the pack has none. They live as long as the pack. */
 const struct gnf_variant *gnf_pack_find(const struct gnf_pack *pack, const char *key, int *count);
 /* The i-th key or chain with its variants, for listings and for packing; NULL past the end. */
-const char *gnf_pack_entry(const struct gnf_pack *pack, int i, const struct gnf_variant **variants, int *count);
+const char *gnf_pack_entry(const struct gnf_pack *pack, int i, const struct gnf_variant **variants,
+                           int *count);
 /* The kernel's whole source, NUL-terminated; the caller frees it. */
 gnf_status gnf_pack_source(const struct gnf_pack *pack, const struct gnf_kernel *kernel, char **source);
 

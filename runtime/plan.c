@@ -10,12 +10,17 @@ enum { DEFAULT_ALIGNMENT = 16, LARGEST_ALIGNMENT = 4096 };
 struct search {
     gnf_context *context;
     const struct gnf_problem *problem;
-    const char *text; /* of the user */
+};
+/* Where it stands. */
+struct found {
+    int key, next_pack;
+    const struct gnf_pack *pack;
+    const struct gnf_variant *variants;
+    int count;
 };
 
-static gnf_status check_supported(const struct search *search)
+gnf_status gnf_plan_supported(const struct gnf_problem *problem, const char *text)
 {
-    const struct gnf_problem *problem = search->problem;
     for (int i = 0; i < problem->stage_count; i++) {
         const struct gnf_stage *stage = &problem->stage[i];
         bool everything = false;
@@ -24,7 +29,7 @@ static gnf_status check_supported(const struct search *search)
         if (everything || stage->op->kind == GNF_OP_LINEAR || stage->op->kind == GNF_OP_CONV2D ||
             stage->op->kind == GNF_OP_MAXPOOL2D)
             return gnf_problem_refuse(
-                GNF_NOT_SUPPORTED, search->text, stage->at,
+                GNF_NOT_SUPPORTED, text, stage->at,
                 "no kernel of this version does this (stage '%s'): supported are groupnorm, "
                 "elementwise operations, add, mul and reductions over the channels",
                 stage->op->name);
@@ -32,13 +37,19 @@ static gnf_status check_supported(const struct search *search)
     return GNF_OK;
 }
 
-/* The variants of a text in the i-th pack; NULL with *pack set if it has none; *pack is NULL past the last.
- */
-static const struct gnf_variant *variants_of(const struct search *search, const char *key, int i,
-                                             const struct gnf_pack **pack, int *count)
+/* Steps to the next entry for the problem: exact keys in all packs before chains, the last pack loaded first.
+ * False past the last; start from all zeros. */
+static bool next_entry(const struct search *search, struct found *found)
 {
-    *pack = gnf_context_pack(search->context, i);
-    return *pack ? gnf_pack_find(*pack, key, count) : NULL;
+    const char *const keys[] = {search->problem->key, search->problem->chain};
+    for (; found->key < 2; found->key++, found->next_pack = 0)
+        while ((found->pack = gnf_context_pack(search->context, found->next_pack))) {
+            found->next_pack++;
+            found->variants = gnf_pack_find(found->pack, keys[found->key], &found->count);
+            if (found->variants)
+                return true;
+        }
+    return false;
 }
 
 static gnf_status no_kernel(const struct search *search)
@@ -50,70 +61,44 @@ static gnf_status no_kernel(const struct search *search)
         search->problem->chain, search->problem->text);
 }
 
-/* Exact keys in all packs before chains. The last pack loaded comes first. */
 static gnf_status choose_default(const struct search *search, unsigned alignment, struct gnf_choice *choice)
 {
-    const char *const keys[] = {search->problem->key, search->problem->chain};
     const struct gnf_device *device = &search->context->device;
     gnf_status status = GNF_NO_KERNEL;
-    for (int k = 0; k < 2; k++) {
-        const struct gnf_pack *pack;
-        for (int i = 0, count;; i++) {
-            const struct gnf_variant *variants = variants_of(search, keys[k], i, &pack, &count);
-            if (!pack)
-                break;
-            if (!variants)
-                continue;
-            status = gnf_choice_default(choice, pack, variants, count, search->problem, alignment, device);
-            if (status == GNF_OK)
-                return GNF_OK;
-        }
+    for (struct found found = {0}; next_entry(search, &found);) {
+        status = gnf_choice_default(choice, found.pack, found.variants, found.count, search->problem,
+                                    alignment, device);
+        if (status == GNF_OK)
+            return GNF_OK;
     }
     return status == GNF_NO_KERNEL ? no_kernel(search) : status;
 }
 
-static void list_names(const struct search *search, char *names, size_t size)
+static gnf_status no_variant(const struct search *search, const char *name)
 {
-    const char *const keys[] = {search->problem->key, search->problem->chain};
+    char names[4096];
     size_t length = 0;
-    names[0] = '\0';
-    for (int k = 0; k < 2; k++) {
-        const struct gnf_pack *pack;
-        for (int i = 0, count = 0;; i++) {
-            const struct gnf_variant *variants = variants_of(search, keys[k], i, &pack, &count);
-            if (!pack)
-                break;
-            for (int j = 0; variants && j < count && length + 256 < size; j++)
-                length += (size_t)snprintf(names + length, size - length, "%s%s", length ? ", " : "",
-                                           variants[j].name);
-        }
-    }
+    for (struct found found = {0}; next_entry(search, &found);)
+        for (int i = 0; i < found.count && length + 256 < sizeof names; i++)
+            length += (size_t)snprintf(names + length, sizeof names - length, "%s%s", length ? ", " : "",
+                                       found.variants[i].name);
+    if (!length)
+        return no_kernel(search);
+    return gnf_fail(GNF_INVALID_ARGUMENT, "variant = '%s': '%s' has %s", name, search->problem->text, names);
 }
 
 static gnf_status choose_named(const struct search *search, const char *name, unsigned alignment,
                                struct gnf_choice *choice)
 {
-    const char *const keys[] = {search->problem->key, search->problem->chain};
-    char names[4096];
-    for (int k = 0; k < 2; k++) {
-        const struct gnf_pack *pack;
-        for (int i = 0, count = 0;; i++) {
-            const struct gnf_variant *variants = variants_of(search, keys[k], i, &pack, &count);
-            if (!pack)
-                break;
-            for (int j = 0; variants && j < count; j++) {
-                if (strcmp(variants[j].name, name))
-                    continue;
-                *choice = (struct gnf_choice){.pack = pack, .variant = &variants[j]};
-                GNF_TRY(gnf_choice_check(choice, search->problem, alignment, &search->context->device));
-                return gnf_choice_size(choice, search->problem);
-            }
+    for (struct found found = {0}; next_entry(search, &found);)
+        for (int i = 0; i < found.count; i++) {
+            if (strcmp(found.variants[i].name, name))
+                continue;
+            *choice = (struct gnf_choice){.pack = found.pack, .variant = &found.variants[i]};
+            GNF_TRY(gnf_choice_check(choice, search->problem, alignment, &search->context->device));
+            return gnf_choice_size(choice, search->problem);
         }
-    }
-    list_names(search, names, sizeof names);
-    if (!names[0])
-        return no_kernel(search);
-    return gnf_fail(GNF_INVALID_ARGUMENT, "variant = '%s': '%s' has %s", name, search->problem->text, names);
+    return no_variant(search, name);
 }
 
 /* Number of kernels that come before the choice's own, and of all, are for the log. */
@@ -170,10 +155,10 @@ static void fill_arguments(struct gnf_plan *plan)
 static gnf_status create(struct gnf_plan *plan, const char *text, const gnf_plan_options *options)
 {
     struct gnf_problem *problem = &plan->problem;
-    const struct search search = {plan->context, problem, text};
+    const struct search search = {plan->context, problem};
     unsigned alignment;
     GNF_TRY(gnf_problem_parse(text, problem));
-    GNF_TRY(check_supported(&search));
+    GNF_TRY(gnf_plan_supported(problem, text));
     GNF_TRY(check_options(options, problem, &alignment));
     GNF_TRY(gnf_problem_elements(problem, problem->samples, &plan->x_elements, &plan->y_elements));
     fill_arguments(plan);

@@ -37,6 +37,9 @@ struct gnf_plan {
     struct gnf_kernel_args args; /* sizes and scalars; pointers, chunks and tiles are set by each execution */
 };
 
+/* GNF_NOT_SUPPORTED for a stage that parses and that no kernel of this version does; the message points at it
+ * in `text`, which the problem was parsed from. */
+gnf_status gnf_plan_supported(const struct gnf_problem *problem, const char *text);
 /* Grid and workspace of a variant for the problem's N on this device. GNF_TOO_LARGE. */
 gnf_status gnf_choice_size(struct gnf_choice *choice, const struct gnf_problem *problem);
 /* GNF_OK if pointers of this alignment and the device allow the variant for the problem; else
@@ -44,7 +47,7 @@ gnf_status gnf_choice_size(struct gnf_choice *choice, const struct gnf_problem *
 gnf_status gnf_choice_check(const struct gnf_choice *choice, const struct gnf_problem *problem,
                             unsigned alignment, const struct gnf_device *device);
 /* The default rule, on the `count` variants of one entry in the pack's order: of those that are legal, the
- * first whose last kernel has blocks to give a third of the multiprocessors one; else the one with the most
+ * first whose last kernel has blocks to give half of the multiprocessors one; else the one with the most
  * blocks. GNF_NOT_SUPPORTED if none is legal, with the last one's message. */
 gnf_status gnf_choice_default(struct gnf_choice *choice, const struct gnf_pack *pack,
                               const struct gnf_variant *variants, int count,

@@ -1,7 +1,8 @@
 /* Loading NVRTC costs tens of milliseconds, and a warm cache needs only its version for the keys. So the
  * cache keeps a record beside the images: the library file's path, size and time with the version and target
  * it gave. Where that file is unchanged, or where there is no NVRTC to ask, the record answers; else NVRTC is
- * loaded and asked. */
+ * loaded and asked. Another file may be found all the same when a kernel has to be compiled: module.c sees
+ * that and asks again. */
 #define _POSIX_C_SOURCE 200809L /* strdup, st_mtim */
 #include "target.h"
 #include "number.h"
@@ -108,11 +109,11 @@ static gnf_status fetch(struct record *record, struct gnf_cache *cache, const ch
     return good ? GNF_OK : gnf_fail(GNF_NOT_COMPILED, "the cache's record of the compiler is not readable");
 }
 
-static bool is_current(const struct record *record, const char *request)
+static bool is_current(const struct record *record, const char *request, int outdated)
 {
     int64_t size, time, recorded_size, recorded_time;
     identity(record->field[PATH], &size, &time);
-    return !strcmp(record->field[REQUEST], request) && size >= 0 &&
+    return record->target.nvrtc != outdated && !strcmp(record->field[REQUEST], request) && size >= 0 &&
            gnf_number_whole(record->field[SIZE], strlen(record->field[SIZE]), &recorded_size) ==
                GNF_NUMBER_OK &&
            gnf_number_whole(record->field[TIME], strlen(record->field[TIME]), &recorded_time) ==
@@ -121,7 +122,7 @@ static bool is_current(const struct record *record, const char *request)
 }
 
 gnf_status gnf_target_find(struct gnf_target *target, struct gnf_cache *cache, struct gnf_compiler *compiler,
-                           const char *request, int capability, bool load)
+                           const char *request, int capability, bool load, int outdated)
 {
     struct question question = {compiler, request, capability};
     struct record record;
@@ -131,15 +132,19 @@ gnf_status gnf_target_find(struct gnf_target *target, struct gnf_cache *cache, s
              GNF_VERSION_MAJOR, GNF_VERSION_MINOR, GNF_VERSION_PATCH, capability);
     gnf_status status = fetch(&record, cache, key, NULL, &question);
     bool recorded = status == GNF_OK;
-    if (load && (!recorded || !is_current(&record, request))) {
+    if (load && (!recorded || !is_current(&record, request, outdated))) {
         status = gnf_compiler_version(compiler, &version, NULL);
         if (status == GNF_OK) {
+            /* The record is for the next start: here a cache that cannot be written might give the old one.
+             */
             if (recorded)
                 gnf_cache_drop(cache, key);
-            status = fetch(&record, cache, key, ask, &question);
-        } else if (recorded) {
-            status = GNF_OK;
+            fetch(&record, cache, key, ask, &question);
+            target->nvrtc = version;
+            return gnf_compiler_target(compiler, capability, target->name);
         }
+        if (recorded)
+            status = GNF_OK;
     }
     if (status == GNF_OK)
         *target = record.target;

@@ -15,8 +15,9 @@ struct gnf_target {
  * it. */
 gnf_status gnf_target_request(const char *nvrtc, char **request);
 /* `load` false (GNFUSE_JIT=off): whatever is recorded, else GNF_NOT_COMPILED. Without NVRTC too the record
- * counts, so that cached images still run; without a record GNF_NO_COMPILER. */
+ * counts, so that cached images still run; without a record GNF_NO_COMPILER. `outdated`: the version of a
+ * record that turned out to be another NVRTC's than the one that is loaded, 0 for none. */
 gnf_status gnf_target_find(struct gnf_target *target, struct gnf_cache *cache, struct gnf_compiler *compiler,
-                           const char *request, int capability, bool load);
+                           const char *request, int capability, bool load, int outdated);
 
 #endif

@@ -6,9 +6,14 @@ cd "$(dirname "$0")/.."
 build=${1:-build}
 
 sh .ci/install
-[ -f "$build/build.ninja" ] || meson setup "$build" >/dev/null
-echo "building in $build"
-ninja -C "$build" --quiet gnfuse tests/sim/libgnfuse_cudasim.so
+if [ ! -f "$build/build.ninja" ]; then
+    said=$(meson setup "$build" 2>&1) || { echo "$said" >&2; exit 1; }
+fi
+echo "building in $build (a minute or so)"
+quiet=--quiet
+[ ! -t 1 ] || quiet="" # one line that changes
+# shellcheck disable=SC2086
+ninja -C "$build" $quiet gnfuse tests/sim/libgnfuse_cudasim.so
 
 python3 - "$build/gnfuse" <<'END'
 import json

@@ -83,8 +83,8 @@ static gnf_status compile_all(struct compiling *compiling, const struct pack_var
         }
         if (json_array_size(compiling->rows) == rows) {
             progress_clear(&compiling->progress);
-            return gnf_fail(GNF_INVALID_ARGUMENT, "--arch: no variant is for %s (allowed: sm_%d and later)", archs->at[a],
-                            list[0].variant->capability);
+            return gnf_fail(GNF_INVALID_ARGUMENT, "--arch: no variant is for %s (allowed: sm_%d and later)",
+                            archs->at[a], list[0].variant->capability);
         }
     }
     progress_clear(&compiling->progress);

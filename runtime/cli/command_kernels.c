@@ -18,6 +18,8 @@ static int shared_of(const struct gnf_variant *variant)
 static gnf_status list_keys(struct session *session)
 {
     json_t *keys = json_array();
+    if (!session->args->json)
+        printf("variants  problem, N and spatial sizes as the kernels see them; or chain, for any sizes\n");
     for (int i = session->packs.count - 1; i >= 0; i--) {
         const struct pack_file *file = &session->packs.at[i];
         const struct gnf_variant *variants;
@@ -29,7 +31,7 @@ static gnf_status list_keys(struct session *session)
                 json_array_append_new(keys, json_pack("{s:s, s:b, s:i, s:s}", "key", key, "generic", generic,
                                                       "count", count, "pack", gnf_pack_name(file->pack)));
             else
-                printf("%-9s %3d  %s\n", generic ? "any sizes" : "sizes", count, key);
+                printf("%8d  %s\n", count, key);
         }
     }
     if (session->args->json)
@@ -79,7 +81,7 @@ static gnf_status list_variants(struct session *session, const struct gnf_proble
     json_t *variants = json_array();
     if (!session->args->json) {
         printf("problem  %s\nkey      %s\nchain    %s\n\n", problem->text, problem->key, problem->chain);
-        printf("  %-28s %-42s %7s %5s %8s %s\n", "variant", "parameters", "kernels", "align", "shared B", "");
+        printf("  %-28s %-50s %7s %7s %8s\n", "variant", "parameters", "kernels", "align B", "shared B");
     }
     for (int i = 0; i < count; i++) {
         const struct gnf_variant *v = list[i].variant;
@@ -92,8 +94,8 @@ static gnf_status list_variants(struct session *session, const struct gnf_proble
                                     v->capability, "shared_bytes", shared_of(v), "generic", v->generic,
                                     "default", taken, "pack", gnf_pack_name(list[i].file->pack)));
         else
-            printf("%c %-28s %-42s %7d %5u %8d %s\n", taken ? '*' : ' ', v->name, v->parameters,
-                   v->kernel_count, v->alignment, shared_of(v), v->generic ? "any sizes" : "");
+            printf("%c %-28s %-50s %7d %7u %8d%s\n", taken ? '*' : ' ', v->name, v->parameters,
+                   v->kernel_count, v->alignment, shared_of(v), v->generic ? "  any sizes" : "");
     }
     free(list);
     if (session->args->json)

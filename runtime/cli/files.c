@@ -100,6 +100,10 @@ void output_abandon(struct output_file *file)
 gnf_status files_check_writable(const char *path)
 {
     struct output_file file;
+    struct stat info;
+    /* Opening and closing a pipe would be its reader's end of file. */
+    if (stat(path, &info) == 0 && S_ISFIFO(info.st_mode))
+        return access(path, W_OK) == 0 ? GNF_OK : io_failed(path, "cannot be written");
     GNF_TRY(output_open(&file, path));
     output_abandon(&file);
     return GNF_OK;

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 /* Where the build has the generator, from the executable's folder or absolute; meson.build says where. */
@@ -20,6 +21,14 @@
 static bool usable_folder(const char *folder)
 {
     return files_make_folder(folder) == GNF_OK && access(folder, W_OK) == 0;
+}
+
+/* What is kept here is run later, and somebody else's kernels are somebody else's code. A path where nothing
+ * is yet passes. */
+static bool is_ours(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) != 0 || info.st_uid == geteuid();
 }
 
 static gnf_status make_temporary(char temporary[FILES_PATH_SIZE])
@@ -40,7 +49,8 @@ gnf_status generate_place(const char *cache_dir, const char *name, char temporar
 {
     char folder[FILES_PATH_SIZE];
     if (cache_dir != NULL && files_join(folder, cache_dir, "packs") == GNF_OK &&
-        files_join(path, folder, name) == GNF_OK && (access(path, R_OK) == 0 || usable_folder(folder)))
+        files_join(path, folder, name) == GNF_OK && is_ours(cache_dir) && is_ours(folder) && is_ours(path) &&
+        (access(path, R_OK) == 0 || usable_folder(folder)))
         return GNF_OK;
     GNF_TRY(make_temporary(temporary));
     return files_join(path, temporary, name);
@@ -94,7 +104,9 @@ gnf_status generate_file(const char *path, const char *program, const char *cons
     if (access(path, R_OK) != 0 || (good != NULL && !good(path, user))) {
         if (announce != NULL)
             fprintf(stderr, "gnfuse: %s\n", announce);
+        programs_shield_begin(); /* a program that ends well just before Ctrl-C leaves its file to us */
         status = run_into(path, program, arguments);
+        programs_shield_end();
     }
     close(lock); /* the lock file stays: removing it would let two in */
     return status;

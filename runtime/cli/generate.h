@@ -13,8 +13,8 @@
 gnf_status generate_pack(const char *cache_dir, const struct gnf_problem *problem, bool quiet,
                          char temporary[FILES_PATH_SIZE], char path[FILES_PATH_SIZE]);
 
-/* Where a made file of that name is, or is to go: <cache>/packs, or where that cannot be written the
- * temporary folder. */
+/* Where a made file of that name is, or is to go: <cache>/packs, or where that cannot be written or is
+ * another user's the temporary folder. */
 gnf_status generate_place(const char *cache_dir, const char *name, char temporary[FILES_PATH_SIZE],
                           char path[FILES_PATH_SIZE]);
 

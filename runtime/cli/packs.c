@@ -1,5 +1,6 @@
 #include "packs.h"
 
+#include "../plan.h"
 #include "generate.h"
 #include "output.h"
 #include <stdio.h>
@@ -117,28 +118,11 @@ gnf_status packs_variants(const struct packs *packs, const struct gnf_problem *p
     return status;
 }
 
-/* Stages that parse but have no kernels yet: no generator would help. */
-static gnf_status check_supported(const struct gnf_problem *problem, const char *text)
-{
-    for (int k = 0; k < problem->stage_count; k++) {
-        const struct gnf_stage *stage = &problem->stage[k];
-        bool whole = stage->op->kind == GNF_OP_REDUCTION && stage->op->param_count > 0 && stage->value[0] > 0;
-        if (whole || stage->op->kind == GNF_OP_LINEAR || stage->op->kind == GNF_OP_CONV2D ||
-            stage->op->kind == GNF_OP_MAXPOOL2D)
-            return gnf_problem_refuse(
-                GNF_NOT_SUPPORTED, text, stage->at,
-                "no kernel of this version does this (stage '%s'): supported are groupnorm, "
-                "elementwise operations, add, mul and reductions over the channels",
-                stage->op->name);
-    }
-    return GNF_OK;
-}
-
 gnf_status packs_require(struct packs *packs, const struct args *args, const struct gnf_options *options,
                          const struct gnf_problem *problem)
 {
     int count;
-    GNF_TRY(check_supported(problem, args->operand));
+    GNF_TRY(gnf_plan_supported(problem, args->operand)); /* no generator would help */
     if (packs_find(packs, problem->key, &count, NULL) != NULL)
         return GNF_OK;
     const struct gnf_variant *generic = packs_find(packs, problem->chain, &count, NULL);

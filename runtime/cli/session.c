@@ -19,12 +19,13 @@ static void session_log(void *user, gnf_log_level level, const char *line)
     bool compiling = starts(line, "compiling "), compiled = starts(line, "compiled ");
     session->compiles += compiling;
     const char *kind = level == GNF_LOG_ERROR ? "error: " : level == GNF_LOG_WARNING ? "warning: " : "";
-    if (session->args->verbose || (!compiling && !compiled))
+    bool live = !session->args->verbose && isatty(STDERR_FILENO);
+    if (live)
+        fputs("\r\033[K", stderr);
+    if (live && compiling)
+        fputs(line, stderr);
+    else if (session->args->verbose || !compiled)
         fprintf(stderr, "gnfuse: %s%s\n", kind, line);
-    else if (isatty(STDERR_FILENO))
-        fprintf(stderr, "\r\033[K%s", compiling ? line : "");
-    else if (compiling)
-        fprintf(stderr, "gnfuse: %s\n", line);
 }
 
 static void fill_options(struct session *session, gnf_context_options *options)
@@ -80,7 +81,13 @@ static gnf_status open_device(struct session *session, const struct gnf_problem 
         GNF_TRY(packs_require(&session->packs, args, &session->options, problem));
         GNF_TRY(simulate_prepare(&session->packs, args, &session->options, problem));
     }
-    GNF_TRY(gnf_context_create(&session->context, &options));
+    gnf_status status = gnf_context_create(&session->context, &options);
+    if (!session->simulated && (status == GNF_NO_DRIVER || status == GNF_NO_DEVICE)) {
+        char reason[512];
+        snprintf(reason, sizeof reason, "%s", gnf_error_message());
+        return gnf_fail(status, "%s; without a GPU: --device sim", reason);
+    }
+    GNF_TRY(status);
     const struct gnf_driver *cuda = &session->context->driver;
     session->simulated |= dlsym(cuda->library, "cudasim_seed") != NULL;
     if (session->simulated)

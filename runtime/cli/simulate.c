@@ -30,9 +30,10 @@ gnf_status simulate_find(char path[FILES_PATH_SIZE])
     const char *given = getenv("GNFUSE_CUDA_DRIVER");
     if (given != NULL && *given != '\0')
         return gnf_fail(GNF_NO_DRIVER, "--device sim: GNFUSE_CUDA_DRIVER is %s, which cannot be read", given);
-    return gnf_fail(GNF_NO_DRIVER,
-                    "--device sim: libgnfuse_cudasim.so is neither beside this program nor in tests/sim"
-                    " or ../lib from there (set GNFUSE_CUDA_DRIVER)");
+    return gnf_fail(
+        GNF_NO_DRIVER,
+        "--device sim: libgnfuse_cudasim.so is neither beside this program nor in tests/sim"
+        " or ../lib from there (a build folder has it, in tests/sim: GNFUSE_CUDA_DRIVER names it)");
 }
 
 /* A kernel once, however many variants share it. */
@@ -143,6 +144,11 @@ gnf_status simulate_prepare(struct packs *packs, const struct args *args, const 
         return gnf_fail(GNF_NO_DRIVER,
                         "--device sim: simkernels.py, which compiles kernels for the host, is not found "
                         "(set GNFUSE_SIMKERNELS, or CUDASIM_KERNELS to kernels compiled before)");
+    if (args->variant != NULL) { /* a wrong name is told before the long work */
+        struct pack_variant *named;
+        GNF_TRY(packs_variants(packs, problem, args->variant, &named, &count));
+        free(named);
+    }
     gnf_status status = collect(packs, problem, &sources);
     if (status == GNF_OK)
         status = library_name(&sources, program, name);

@@ -2,9 +2,10 @@
 // warp) or the whole block. An inactive group takes part in the sums and touches no memory.
 template <int LANES> GNF_DEV float gnf_team_sum(float v, float *scratch)
 {
-    if (LANES <= 32)
+    if constexpr (LANES <= 32)
         return gnf_lane_sum<LANES>(v);
-    return gnf_block_sum<LANES / 32>(v, scratch);
+    else
+        return gnf_block_sum<LANES / 32>(v, scratch);
 }
 template <int LANES, int V, int ITEMS, int VECTORS, int EPS>
 GNF_DEV void gnf_in_registers(const gnf_kernel_args &a, long long unit, int lane, bool active, float *scratch)
@@ -15,7 +16,7 @@ GNF_DEV void gnf_in_registers(const gnf_kernel_args &a, long long unit, int lane
     gnf_element *y = (gnf_element *)a.y;
     float v[ITEMS][V], t[V], pivot = 0.0f, sum = 0.0f, squares = 0.0f;
     if (LANES > 32)
-        pivot = gnf_pivot(a, sample, group);
+        pivot = gnf_pivot(a, sample, group, 0);
     // Where LANES divides the vectors every lane is full and the compiler drops the test.
     auto mine = [&](int k) { return active && (k * LANES + LANES <= VECTORS || k * LANES + lane < VECTORS); };
     auto place = [&](int k) { return gnf_locate(a, sample, group, (gnf_index)(k * LANES + lane) * V); };
@@ -40,9 +41,11 @@ GNF_DEV void gnf_in_registers(const gnf_kernel_args &a, long long unit, int lane
         if (mine(k)) {
             gnf_copy(t, v[k]);
             gnf_value(a, place(k), t);
+            float part = __fsub_rn(t[0], pivot);
 #pragma unroll
-            for (int j = 0; j < V; j++)
-                sum += t[j] - pivot;
+            for (int j = 1; j < V; j++)
+                part += __fsub_rn(t[j], pivot);
+            sum += part;
         }
     const float size = (float)gnf_group_size(a), mean = gnf_team_sum<LANES>(sum, scratch) / size;
 #pragma unroll
@@ -52,7 +55,7 @@ GNF_DEV void gnf_in_registers(const gnf_kernel_args &a, long long unit, int lane
             gnf_value(a, place(k), t);
 #pragma unroll
             for (int j = 0; j < V; j++) {
-                const float d = (t[j] - pivot) - mean;
+                const float d = __fsub_rn(t[j], pivot) - mean;
                 squares = fmaf(d, d, squares);
             }
         }

@@ -1,5 +1,5 @@
 // What the kernels of a split strategy leave each other in the workspace: first a partial result a chunk, {count, mean
-// less pivot, sum of squared deviations, pivot}, then what normalising needs a group, {mean, low, rstd, 0}.
+// less the chunk's pivot, sum of squared deviations, pivot}, then what normalising needs a group, {mean, low, rstd, 0}.
 GNF_DEV float4 *gnf_partials(const gnf_kernel_args &a)
 {
     return (float4 *)a.workspace;
@@ -27,4 +27,9 @@ GNF_DEV gnf_range gnf_share(gnf_index vectors, gnf_index parts, gnf_index part)
     if (r.end > vectors)
         r.end = vectors;
     return r;
+}
+// The first value of a chunk that starts `inside` elements into a group; a chunk may be empty.
+GNF_DEV float gnf_chunk_pivot(const gnf_kernel_args &a, long long sample, gnf_index group, gnf_index inside)
+{
+    return inside < gnf_group_size(a) ? gnf_pivot(a, sample, group, inside) : 0.0f;
 }

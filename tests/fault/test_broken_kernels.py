@@ -85,7 +85,7 @@ BREAKS = {
     ),
     "arena_too_small": Break(
         ARENA,
-        ((SHARED, '"256 + round_up(group_size, threads * vector) * element"', '"256 + round_up(group_size, threads * vector) * element - 2048"'),),
+        ((SHARED, 'shared = "256 + group_size * element"', 'shared = "256 + group_size * element - 2048"'),),
         says=r"shared memory of block .* at offset \d+(.|\n)*\(700\)",
         status=4,
     ),
@@ -98,7 +98,7 @@ BREAKS = {
     "one_pass_statistics": Break(
         WARP,
         (
-            (REGISTERS, "const float d = (t[j] - pivot) - mean;", "const float d = t[j];"),
+            (REGISTERS, "const float d = __fsub_rn(t[j], pivot) - mean;", "const float d = t[j];"),
             (REGISTERS, "gnf_team_sum<LANES>(squares, scratch + 32);", "gnf_team_sum<LANES>(squares, scratch + 32) - size * (pivot + mean) * (pivot + mean);"),
         ),
         fails=("large-mean",),

@@ -32,9 +32,10 @@ def compiled_c(folder, source, *flags):
 @pytest.fixture(scope="session")
 def wrapper(nvrtc, tmp_path_factory):
     """Settings for NVRTC as it is, but for what WRAP_NVRTC_ARCHS and WRAP_NVRTC_VERSION say."""
-    library = compiled_c(
-        tmp_path_factory.mktemp("wrapper"), HERE / "wrap_nvrtc.c", "-Wl,--no-as-needed", nvrtc, f"-Wl,-rpath,{os.path.dirname(nvrtc)}"
-    )
+    # The builtins too, since only those beside the library that gnfuse opens are found without the loader's help.
+    beside = Path(nvrtc).parent
+    needed = [nvrtc, *beside.glob("libnvrtc-builtins.so.*[0-9]")]
+    library = compiled_c(tmp_path_factory.mktemp("wrapper"), HERE / "wrap_nvrtc.c", "-Wl,--no-as-needed", *needed, f"-Wl,-rpath,{beside}")
     return {"GNFUSE_NVRTC": library, "WRAP_NVRTC": nvrtc}
 
 

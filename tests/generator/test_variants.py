@@ -45,8 +45,9 @@ def check_variant(problem, variant, generic):
     assert variant.strategy.generic == generic
     assert variant.alignment == vector * problem.element <= 16
     assert vector == 1 or not generic
-    # A vector stays inside its group's run of memory, and inside its plane where pixels share one.
-    assert (problem.group_channels if rows else group) % vector == 0
+    # A vector stays inside its group's run of memory (its pixel's, for rows), and inside its plane where pixels share one.
+    stretch = problem.channels if variant.strategy.name == "rows" else problem.group_channels if rows else group
+    assert stretch % vector == 0
     if problem.reduction is not None:
         assert variant.strategy.name in ("split", "generic")
         assert rows or problem.spatial % vector == 0
@@ -57,6 +58,11 @@ def check_variant(problem, variant, generic):
         assert group <= threads * values["items"] * vector
     elif variant.strategy.name == "shared":
         assert variant.kernels[0]["shared"] >= 256 + group * problem.element
+    elif variant.strategy.name == "cluster":
+        assert variant.kernels[0]["cap"] == values["cluster"] <= group and variant.strategy.capability == 90
+        assert (variant.kernels[0]["shared"] - 1024) * values["cluster"] >= group * problem.element
+    elif variant.strategy.name == "rows":
+        assert threads * vector % problem.channels == 0
     assert values["items"] * vector <= REGISTER_FLOATS
     assert re.fullmatch(r"[a-z_0-9]+(\.[a-z]+[0-9]+)*", variant.name)
     for rule in variant.kernels:
@@ -77,7 +83,7 @@ def check_problem(text):
         names = [v.name for v in found]
         assert len(set(names)) == len(names)
         assert any(v.alignment == problem.element for v in found)
-        assert len(names) <= variants.MOST_VARIANTS + 2
+        assert len(names) <= variants.MOST_VARIANTS + 3
         for variant in found:
             check_variant(problem, variant, generic)
 

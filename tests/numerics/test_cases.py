@@ -65,6 +65,22 @@ def test_h02_large_mean_small_spread(tmp_path):
     on_every_variant("f32[2,8,64] | groupnorm(2)", tmp_path, want, 1e-5, x=x)
 
 
+def test_outlier_as_first_value_and_squares_that_overflow(tmp_path):
+    # What the sums are taken about must not be spoilt by one value: the others lose their digits against it. And where
+    # the variance is infinite the output is beta, as PyTorch's, not NaN.
+    x = np.full((2, 2, 160, 161), 5.3, np.float32)
+    x[0, 0, 0, 0] = 1e6
+    want = groupnorm(x, 1)
+    x[1] = np.random.default_rng(1).standard_normal(x.shape[1:], np.float32) * np.float32(1e20)
+    on_every_variant("f32[2,2,160,161] | groupnorm(1)", tmp_path, want, 5e-5, x=x)
+
+
+def test_sum_of_many_channels(tmp_path):
+    # One addition a channel into one float would be wrong by 1.1e-4 here.
+    x, beta = np.full((1, 8192, 2), 7, np.float32), np.full(8192, 0.967536, np.float32)
+    on_every_variant("f32[1,8192,2] | groupnorm(1) | sum", tmp_path, np.full((1, 1, 2), 8192 * 0.967536), 5e-5, x=x, beta=beta)
+
+
 @pytest.mark.parametrize("samples", [70000, 65535, 65536, 65537])
 def test_h04_many_samples(tmp_path, samples):
     x = np.tile(np.arange(8, dtype=np.float32), samples * 2).reshape(samples, 4, 4)
@@ -130,5 +146,10 @@ def test_h10_logsumexp_of_infinities(tmp_path, values, want, layout):
     shape = (1, c) if layout.endswith("}]") else (1, c, 3)
     x = np.broadcast_to(np.full(c, 7, np.float32).reshape((1, c) + (1,) * (len(shape) - 2)), shape).copy()
     on_every_variant(
-        layout.format(c=c) + f" | groupnorm({c}) | logsumexp", tmp_path, np.full((1, 1) + shape[2:], want), 2e-5, x=x, beta=np.array(values, np.float32)
+        layout.format(c=c) + f" | groupnorm({c}) | logsumexp",
+        tmp_path,
+        np.full((1, 1) + shape[2:], want),
+        2e-5,
+        x=x,
+        beta=np.array(values, np.float32),
     )

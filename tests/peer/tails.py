@@ -132,7 +132,9 @@ def main():
     library = Library(arguments.library)
     for pack in arguments.pack:
         library.load_pack(pack)
-    print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, CUDA {torch.version.cuda}; microseconds, cold L2, medians of {arguments.rounds}")
+    print(
+        f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, CUDA {torch.version.cuda}; microseconds, cold L2, medians of {arguments.rounds}"
+    )
     print(f"{'problem':78s} {'gnfuse':>9s} {'eager':>9s} {'ratio':>7s} {'compile':>9s} {'ratio':>7s} {'copy':>9s} {'error':>9s}")
     return not all([run(library, case, arguments.rounds) for case in CASES])
 

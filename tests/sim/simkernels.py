@@ -26,14 +26,22 @@ SONAME = "libgnfuse_cudasim.so"
 BATCH = 16
 
 # a large frame must not jump over the guard of a fiber's stack
-COMMON = ["-std=c++17", "-x", "c++", "-g1", "-fPIC", "-fvisibility=hidden", "-fstack-clash-protection",
-          "-ffp-contract=off", "-Wno-unknown-pragmas"]
+COMMON = [
+    "-std=c++17",
+    "-x",
+    "c++",
+    "-g1",
+    "-fPIC",
+    "-fvisibility=hidden",
+    "-fstack-clash-protection",
+    "-ffp-contract=off",
+    "-Wno-unknown-pragmas",
+]
 # a misaligned access ends in an illegal instruction: the engine makes CUDA_ERROR_MISALIGNED_ADDRESS of it
 TRAP = ["-fsanitize=alignment", "-fsanitize-undefined-trap-on-error"]
 FLAVOURS = {
     "plain": ["-O2", *TRAP],
-    "asan": ["-O1", *TRAP, "-fsanitize=address", "-fno-omit-frame-pointer",
-             "-ftrivial-auto-var-init=pattern"],
+    "asan": ["-O1", *TRAP, "-fsanitize=address", "-fno-omit-frame-pointer", "-ftrivial-auto-var-init=pattern"],
     "tsan": ["-O1", "-fsanitize=thread"],
 }
 
@@ -43,6 +51,7 @@ class Error(Exception):
 
 
 # ---- packs
+
 
 def zstd_frame(data, name):
     """The content of one zstd frame of raw and run-length blocks; other frames go to the zstd program."""
@@ -80,7 +89,7 @@ def _uncompressed_blocks(data):
             return None
         if at + stored > len(data):
             raise IndexError
-        out.append(data[at:at + size] if kind == 0 else data[at:at + 1] * size)
+        out.append(data[at : at + size] if kind == 0 else data[at : at + 1] * size)
         at += stored
     return b"".join(out)
 
@@ -96,9 +105,9 @@ def read_pack(path):
     payload = zstd_frame(data[16:], path)
     try:
         size = int.from_bytes(payload[:8], "little")
-        manifest = json.loads(payload[8:8 + size])
-        blob = payload[8 + size:]
-        parts = [blob[offset:offset + length] for offset, length in manifest["parts"]]
+        manifest = json.loads(payload[8 : 8 + size])
+        blob = payload[8 + size :]
+        parts = [blob[offset : offset + length] for offset, length in manifest["parts"]]
         kernels = {}
         for entry in manifest["entries"]:
             for variant in entry["variants"]:
@@ -169,8 +178,7 @@ class Compiler:
 
     def _run(self, command):
         try:
-            return subprocess.run(command, cwd=self.work, capture_output=True, text=True, errors="replace",
-                                  check=False)
+            return subprocess.run(command, cwd=self.work, capture_output=True, text=True, errors="replace", check=False)
         except OSError as e:
             raise Error(f"{command[0]}: {e.strerror}") from None
 
@@ -186,8 +194,7 @@ class Compiler:
         unit, object_file = f"unit_{number}.cc", self.work / f"unit_{number}.o"
         (self.work / unit).write_text(text)
         # relative names, so that neither messages nor debugging data hold the folder of the day
-        run = self._run([*self.cxx, *self.flags, f"-ffile-prefix-map={self.work}=.", f"-I{HERE}",
-                         "-c", unit, "-o", str(object_file)])
+        run = self._run([*self.cxx, *self.flags, f"-ffile-prefix-map={self.work}=.", f"-I{HERE}", "-c", unit, "-o", str(object_file)])
         if run.returncode:
             raise Error(self._explain(names, run.stderr))
         if not kept:
@@ -207,11 +214,9 @@ class Compiler:
         # kernels must name the engine they need, though it is not at hand here: an empty library of that name
         # will do
         stub, made = self.work / SONAME, self.work / "out.so"
-        run = self._run([*self.cxx, "-shared", "-nostdlib", "-x", "c", "/dev/null", f"-Wl,-soname,{SONAME}",
-                         "-o", str(stub)])
+        run = self._run([*self.cxx, "-shared", "-nostdlib", "-x", "c", "/dev/null", f"-Wl,-soname,{SONAME}", "-o", str(stub)])
         if run.returncode == 0:
-            run = self._run([*self.cxx, "-shared", "-o", str(made), *map(str, objects),
-                             "-Wl,--no-as-needed", str(stub)])
+            run = self._run([*self.cxx, "-shared", "-o", str(made), *map(str, objects), "-Wl,--no-as-needed", str(stub)])
         if run.returncode:
             raise Error(f"link: {run.stderr.strip()}")
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -238,8 +243,7 @@ def build(packs, out, flavour="plain", cxx="g++", sources=None, objects=None, jo
                 (Path(sources) / f"{name}.cu").write_text(source)
         compiler = Compiler(cxx, flavour, extra, work, objects and Path(objects).resolve())
         with concurrent.futures.ThreadPoolExecutor(jobs or os.cpu_count()) as pool:
-            tasks = [pool.submit(compiler.compile, i, names, kernels)
-                     for i, names in enumerate(batches(kernels))]
+            tasks = [pool.submit(compiler.compile, i, names, kernels) for i, names in enumerate(batches(kernels))]
             try:
                 files = [t.result() for t in tasks]
             except Error:
@@ -250,8 +254,7 @@ def build(packs, out, flavour="plain", cxx="g++", sources=None, objects=None, jo
 
 
 def main(arguments=None):
-    parser = argparse.ArgumentParser(description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("inputs", nargs="+", metavar="INPUT", help="kernel packs, or files ENTRY.cu")
     parser.add_argument("-o", "--output", required=True, metavar="OUT.so")
     parser.add_argument("--flavour", choices=FLAVOURS, default="plain")

@@ -245,6 +245,29 @@ static void test_upkeep(void **state)
     close_cache(&f);
 }
 
+/* An entry that cannot be opened, or that goes away meanwhile, says nothing of what is in it. */
+static void test_verify_without_descriptors(void **state)
+{
+    struct gnf_cache_stats stats;
+    struct rlimit before, few;
+    struct fixture f;
+    int next;
+
+    (void)state;
+    open_cache(&f, folder(), MIB);
+    assert_true(fetch_is_right(&f, "one"));
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    next = dup(0);
+    close(next);
+    few = (struct rlimit){(rlim_t)next + 1, before.rlim_max}; /* the folder's own, and no more */
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    assert_int_equal(gnf_cache_verify(f.cache, &stats), GNF_OK);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(stats.damaged, 0);
+    assert_true(is_stored(&f, "one"));
+    close_cache(&f);
+}
+
 /* A warm start of 40 KB is far below a millisecond (0.02 ms where this was written; the bound leaves room for
  * sanitizers and busy machines). */
 static void test_warm_time(void **state)
@@ -281,7 +304,8 @@ int main(void)
         TEST(test_killed_writer), TEST(test_killed_builder),
         TEST(test_hung_builder),  TEST(test_fork_while_building),
         TEST(test_limit),         TEST(test_use_counts),
-        TEST(test_upkeep),        TEST(test_warm_time),
+        TEST(test_upkeep),        TEST(test_verify_without_descriptors),
+        TEST(test_warm_time),
     };
 
     umask(022);

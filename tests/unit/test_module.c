@@ -1,6 +1,9 @@
-/* Kernels of a context: captured streams, cached and refused images, sources that do not compile, threads. */
+/* Kernels of a context: captured streams, cached and refused images, an NVRTC that changes, sources that do
+ * not compile, threads. Arguments: a stub of NVRTC. */
 #define _GNU_SOURCE 1 /* nftw, mkdtemp */
 #include "plan_fixture.h"
+
+static const char *stub;
 
 static void capture(void **state)
 {
@@ -49,7 +52,7 @@ static void cached_images(void **state)
                jit ? GNF_NO_COMPILER : GNF_NOT_COMPILED, jit ? "/nonexistent/libnvrtc.so" : "k_c");
         plan = plan_for(context, text, &options); /* the same sources */
         gnf_plan_destroy(&plan);
-        assert_int_equal(compiles, jit);
+        assert_int_equal(compiles, 0);
         gnf_context_destroy(&context);
     }
     /* an image that the driver refuses is made again, once */
@@ -65,6 +68,79 @@ static void cached_images(void **state)
     expect(gnf_plan_create(&plan, context, text, NULL), GNF_DRIVER_ERROR, "k_a");
     assert_int_equal(compiles, 1);
     gnf_context_destroy(&context);
+}
+
+/* The record of the compiler is right about the file that it names, and another one is found all the same (a
+ * path before it on the search, for instance): what that one makes must not be taken for the first one's. */
+static void another_nvrtc(void **state)
+{
+    static const char other[] = "f32[3,6] | groupnorm(3) | tanh";
+    gnf_context *context;
+    gnf_plan *plan;
+    (void)state;
+    clear_cache();
+    setenv("STUB_NVRTC_ARCHS", "90", 1);
+    setenv("STUB_NVRTC_VERSION", "12040", 1);
+    context = open_context(stub, true);
+    plan = plan_for(context, text, NULL);
+    assert_int_equal(compiles, 2);
+    gnf_plan_destroy(&plan);
+    gnf_context_destroy(&context);
+
+    setenv("STUB_NVRTC_VERSION", "13000", 1);
+    context = open_context(stub, true);
+    plan = plan_for(context, text, NULL); /* out of the cache, NVRTC is not asked */
+    assert_int_equal(context->target.nvrtc, 12040);
+    gnf_plan_destroy(&plan);
+    plan = plan_for(context, other, NULL);
+    assert_int_equal(context->target.nvrtc, 13000);
+    assert_int_equal(compiles, 1);
+    gnf_plan_destroy(&plan);
+    gnf_context_destroy(&context);
+
+    context = open_context(stub, false);
+    plan = plan_for(context, other, NULL);
+    assert_int_equal(context->target.nvrtc, 13000);
+    gnf_plan_destroy(&plan);
+    gnf_context_destroy(&context);
+    unsetenv("STUB_NVRTC_ARCHS");
+    unsetenv("STUB_NVRTC_VERSION");
+}
+
+static int give_to_nobody(const char *path, const struct stat *info, int type, struct FTW *walk)
+{
+    (void)info, (void)type, (void)walk;
+    return chown(path, 65534, (gid_t)-1);
+}
+
+/* The same where the record cannot be replaced. */
+static void another_nvrtc_read_only(void **state)
+{
+    (void)state;
+    bool root = geteuid() == 0; /* whom no mode stops */
+    clear_cache();
+    setenv("STUB_NVRTC_ARCHS", "90", 1);
+    setenv("STUB_NVRTC_VERSION", "12040", 1);
+    gnf_context *context = open_context(stub, true);
+    gnf_plan *plan = plan_for(context, text, NULL);
+    gnf_plan_destroy(&plan);
+    gnf_context_destroy(&context);
+
+    setenv("STUB_NVRTC_VERSION", "13000", 1);
+    context = open_context(stub, true);
+    assert_true(have_nvrtc(context));
+    assert_int_equal(chmod(folder, 0555), 0);
+    assert_int_equal(root ? nftw(folder, give_to_nobody, 8, FTW_PHYS) + seteuid(65534) : 0, 0);
+    plan = plan_for(context, "f32[3,6] | groupnorm(3) | tanh", NULL);
+    assert_int_equal(root ? seteuid(0) : 0, 0);
+    assert_int_equal(chmod(folder, 0700), 0);
+    assert_int_equal(root ? chown(folder, 0, (gid_t)-1) : 0, 0);
+    assert_int_equal(context->target.nvrtc, 13000);
+    assert_int_equal(compiles, 1);
+    gnf_plan_destroy(&plan);
+    gnf_context_destroy(&context);
+    unsetenv("STUB_NVRTC_ARCHS");
+    unsetenv("STUB_NVRTC_VERSION");
 }
 
 static void broken_source(void **state)
@@ -108,13 +184,13 @@ static void many_threads(void **state)
     gnf_context_destroy(&context);
 }
 
-int main(void)
+int main(int count, char **arguments)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(capture),
-        cmocka_unit_test(cached_images),
-        cmocka_unit_test(broken_source),
-        cmocka_unit_test(many_threads),
+        cmocka_unit_test(capture),       cmocka_unit_test(cached_images),
+        cmocka_unit_test(another_nvrtc), cmocka_unit_test(another_nvrtc_read_only),
+        cmocka_unit_test(broken_source), cmocka_unit_test(many_threads),
     };
+    stub = count > 1 ? arguments[1] : NULL;
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

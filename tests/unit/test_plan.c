@@ -34,16 +34,16 @@ static void default_rule(void **state)
 {
     (void)state;
     /* 8 groups a sample, 4 a block: 2 blocks a sample */
-    assert_string_equal(choose(22, 16, 90, 132).variant->name, "four.v4");
-    assert_int_equal(choose(22, 16, 90, 132).launch[0].grid, 44);
-    assert_string_equal(choose(21, 16, 90, 132).variant->name, "one.v1");
+    assert_string_equal(choose(33, 16, 90, 132).variant->name, "four.v4");
+    assert_int_equal(choose(33, 16, 90, 132).launch[0].grid, 66);
+    assert_string_equal(choose(32, 16, 90, 132).variant->name, "one.v1");
     assert_string_equal(choose(33, 16, 75, 132).variant->name, "one.v1");
     assert_string_equal(choose(33, 8, 90, 132).variant->name, "one.v1");
-    /* none fills a third of the machine: the one with the most blocks; of split.v4 its last kernel counts, 5 a
+    /* none fills half of the machine: the one with the most blocks; of split.v4 its last kernel counts, 5 a
      * sample */
     assert_string_equal(choose(1, 16, 90, 132).variant->name, "one.v1");
-    assert_string_equal(choose(1, 16, 90, 6).variant->name, "four.v4");
-    assert_string_equal(choose(1, 16, 90, 7).variant->name, "one.v1");
+    assert_string_equal(choose(1, 16, 90, 4).variant->name, "four.v4");
+    assert_string_equal(choose(1, 16, 90, 5).variant->name, "one.v1");
 }
 
 static void sizes(void **state)

@@ -241,8 +241,18 @@ static void getopt_tables(struct option *longs, char *letters)
     longs[ROWS] = (struct option){0};
 }
 
-static gnf_status bad_option(int code, char **argv)
+/* The first word that is a command's name; NULL where none is. */
+static const struct command *mentioned_command(int argc, char **argv)
 {
+    const struct command *command = NULL;
+    for (int i = 1; i < argc && command == NULL; i++)
+        command = command_named(argv[i]);
+    return command;
+}
+
+static gnf_status bad_option(int code, int argc, char **argv)
+{
+    const struct command *command = mentioned_command(argc, argv);
     char letter[3] = {'-', (char)optopt, '\0'};
     const struct option_row *row = row_of(optopt);
     const char *word = argv[optind - 1];
@@ -251,7 +261,8 @@ static gnf_status bad_option(int code, char **argv)
     if (row != NULL && row->argument == NULL && strchr(word, '=') != NULL)
         return gnf_fail(GNF_INVALID_ARGUMENT, "%s: takes no value", word);
     bool is_letter = optopt > 0 && optopt < FIRST_ROW;
-    return gnf_fail(GNF_INVALID_ARGUMENT, "%s: is not an option (see gnfuse -h)", is_letter ? letter : word);
+    return gnf_fail(GNF_INVALID_ARGUMENT, "%s: is not an option (see gnfuse %s%s-h)",
+                    is_letter ? letter : word, command ? command->name : "", command ? " " : "");
 }
 
 static gnf_status take_operands(struct args *args, int count, char **operands, const unsigned char *given)
@@ -277,7 +288,7 @@ static gnf_status take_operands(struct args *args, int count, char **operands, c
         return gnf_fail(GNF_INVALID_ARGUMENT, "'%s' is too much: one %s is taken; put the problem in quotes",
                         operands[2], wanted);
     if (count == 1 && wanted != NULL && wanted[0] != '[')
-        return gnf_fail(GNF_INVALID_ARGUMENT, "%s is missing", wanted);
+        return gnf_fail(GNF_INVALID_ARGUMENT, "%s is missing (see gnfuse %s -h)", wanted, operands[0]);
     return GNF_OK;
 }
 
@@ -295,7 +306,7 @@ gnf_status args_parse(int argc, char **argv, struct args *args)
     int code;
     while (status == GNF_OK && (code = getopt_long(argc, argv, letters, longs, NULL)) != -1) {
         if (code == ':' || code == '?') {
-            status = bad_option(code, argv);
+            status = bad_option(code, argc, argv);
         } else {
             const struct option_row *row = row_of(code);
             given[row - rows] = 1;
@@ -303,10 +314,10 @@ gnf_status args_parse(int argc, char **argv, struct args *args)
         }
     }
     /* After a complaint, still find out in what form and in whose name to print it. */
-    for (int i = 1; i < argc && status != GNF_OK; i++) {
+    for (int i = 1; i < argc && status != GNF_OK; i++)
         args->json |= strcmp(argv[i], "--json") == 0;
-        args->command = args->command != NULL ? args->command : command_named(argv[i]);
-    }
+    if (status != GNF_OK)
+        args->command = mentioned_command(argc, argv);
     return status != GNF_OK ? status : take_operands(args, argc - optind, argv + optind, given);
 }
 

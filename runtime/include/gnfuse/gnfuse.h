@@ -10,9 +10,9 @@
  *     gnf_context_destroy(&context);
  *
  * Device pointers are device addresses as integers (CUdeviceptr). A stream is a CUstream (cudaStream_t is the
- * same type); NULL is the default stream. Nothing is printed unless GNFUSE_LOG is set or a log callback is given.
- * No function changes the locale, the signal handlers or the calling thread's current CUDA context (it is
- * restored before return).
+ * same type); NULL is the default stream. Nothing is printed unless GNFUSE_LOG is set or a log callback is
+ * given. No function changes the locale, the signal handlers or the calling thread's current CUDA context (it
+ * is restored before return).
  */
 #ifndef GNFUSE_H
 #define GNFUSE_H
@@ -45,7 +45,7 @@ typedef enum gnf_status {
     GNF_NO_COMPILER = 6,      /* a kernel must be compiled and NVRTC cannot be loaded */
     GNF_COMPILE_FAILED = 7,   /* NVRTC refused a source; the message holds its log */
     GNF_NOT_COMPILED = 8,     /* GNFUSE_JIT=off and the kernel is in no cache; the message names it */
-    GNF_NOT_PREPARED = 9,     /* would have to compile or load while the stream is capturing; nothing was touched */
+    GNF_NOT_PREPARED = 9,     /* would have to compile or load during a capture; nothing was touched */
     GNF_NO_KERNEL = 10,       /* no loaded pack has this chain; the message says how to make one */
     GNF_BAD_PACK = 11,        /* a pack is damaged, newer than this library, or not a pack */
     GNF_OUT_OF_MEMORY = 12,   /* host or device memory */
@@ -54,9 +54,15 @@ typedef enum gnf_status {
     GNF_IO = 15               /* a file could not be read or written */
 } gnf_status;
 
-typedef enum gnf_log_level { GNF_LOG_ERROR = 1, GNF_LOG_WARNING = 2, GNF_LOG_INFO = 3, GNF_LOG_DEBUG = 4 } gnf_log_level;
+typedef enum gnf_log_level {
+    GNF_LOG_ERROR = 1,
+    GNF_LOG_WARNING = 2,
+    GNF_LOG_INFO = 3,
+    GNF_LOG_DEBUG = 4
+} gnf_log_level;
 
-/* Called with one line without a newline. May be called from any thread that calls into the library. */
+/* Called with one line without a newline. May be called from any thread that calls into the library, and must
+ * not call into it. */
 typedef void (*gnf_log_callback)(void *user, gnf_log_level level, const char *line);
 
 /* Thread-safety: safe. One per CUcontext; create it once and share it. */
@@ -74,13 +80,13 @@ typedef struct gnf_context_options {
     gnf_cuda_context cuda_context; /* NULL: the thread's current one, else the primary context of `device` */
     int device;                    /* ordinal, used only where cuda_context is NULL and none is current */
     const char *driver;            /* path of the driver library; GNFUSE_CUDA_DRIVER; default libcuda.so.1 */
-    const char *nvrtc;             /* path of NVRTC; GNFUSE_NVRTC; default: by version, then the toolkit's folder */
-    const char *cache_dir;         /* GNFUSE_CACHE_DIR; default $XDG_CACHE_HOME/gnfuse, else ~/.cache/gnfuse */
-    const char *pack_path;         /* colon-separated pack files; GNFUSE_PACK_PATH; searched before the embedded one */
-    const char *jit;               /* "on" or "off" (never compile); GNFUSE_JIT; default "on" */
-    gnf_log_callback log;          /* NULL: standard error, if GNFUSE_LOG is set */
+    const char *nvrtc;     /* path of NVRTC; GNFUSE_NVRTC; default: by version, then the toolkit's folder */
+    const char *cache_dir; /* GNFUSE_CACHE_DIR; default $XDG_CACHE_HOME/gnfuse, else ~/.cache/gnfuse */
+    const char *pack_path; /* colon-separated packs; GNFUSE_PACK_PATH; before the embedded one */
+    const char *jit;       /* "on" or "off" (never compile); GNFUSE_JIT; default "on" */
+    gnf_log_callback log;  /* NULL: standard error, if GNFUSE_LOG is set */
     void *log_user;
-    gnf_log_level log_level;       /* GNFUSE_LOG=error|warning|info|debug; default warning when log is given */
+    gnf_log_level log_level; /* GNFUSE_LOG=error|warning|info|debug; default warning when log is given */
 } gnf_context_options;
 
 /* Zero means the default in every field but size. */
@@ -95,10 +101,11 @@ typedef struct gnf_plan_options {
 enum { GNF_MAX_OPERANDS = 6 };
 
 /* Device addresses for one execution; the caller owns all of them. Tensors are dense in the layout that the
- * problem names, in its dtype (gamma, beta and operands too). Shapes: x [N, C, spatial...]; y the same, or with C
- * = 1 after a reduction over channels; gamma and beta [C], 0 for all ones and all zeros; operand[i] is the i-th
- * distinct tensor name in the problem text: [N, C, spatial...] (full), [C] (channel) or one element (scalar).
- * y may equal x or a full operand where it has their shape (same bits as out of place); other overlap is refused. */
+ * problem names, in its dtype (gamma, beta and operands too). Shapes: x [N, C, spatial...]; y the same, or
+ * with C = 1 after a reduction over channels; gamma and beta [C], 0 for all ones and all zeros; operand[i] is
+ * the i-th distinct tensor name in the problem text: [N, C, spatial...] (full), [C] (channel) or one element
+ * (scalar). Without a reduction y may equal x or a full operand (same bits as out of place); other overlap is
+ * refused. */
 typedef struct gnf_arguments {
     size_t size; /* sizeof(gnf_arguments) */
     uint64_t x, y;
@@ -110,49 +117,54 @@ typedef struct gnf_arguments {
 
 /* What a plan chose. Strings live as long as the plan. */
 typedef struct gnf_plan_info {
-    size_t size;            /* in: sizeof(gnf_plan_info) */
-    const char *problem;    /* canonical text, N filled in */
-    const char *variant;    /* the variant taken */
-    const char *fallback;   /* the one that execute takes for pointers below the plan's alignment */
-    const char *match;      /* why: "default", "named" or "generic" */
-    size_t workspace_size;  /* bytes */
-    int64_t x_elements;     /* elements of x */
-    int64_t y_elements;     /* elements of y */
-    unsigned kernels;       /* launches of one execution */
-    int registers;          /* a thread, largest over the kernels */
-    int shared_bytes;       /* dynamic shared memory a block, largest over the kernels */
+    size_t size;           /* in: sizeof(gnf_plan_info) */
+    const char *problem;   /* canonical text, N filled in */
+    const char *variant;   /* the variant taken */
+    const char *fallback;  /* the one that execute takes for pointers below the plan's alignment */
+    const char *match;     /* why: "default", "named" or "generic" */
+    size_t workspace_size; /* bytes */
+    int64_t x_elements;    /* elements of x */
+    int64_t y_elements;    /* elements of y */
+    unsigned kernels;      /* launches of one execution */
+    int registers;         /* a thread, largest over the kernels */
+    int shared_bytes;      /* dynamic shared memory a block, largest over the kernels */
 } gnf_plan_info;
 
 /* MAJOR * 10000 + MINOR * 100 + PATCH of the library loaded. Needs no driver. */
 GNF_API int gnf_version(void);
 /* "GNF_INVALID_PROBLEM" for instance; never NULL. */
 GNF_API const char *gnf_status_name(gnf_status status);
-/* Message of the last call on this thread that did not return GNF_OK; "" before the first. Valid until the
- * thread's next call into the library. */
+/* Message of this thread's last call, where that did not return GNF_OK. Never NULL. Valid until the thread's
+ * next call into the library. */
 GNF_API const char *gnf_error_message(void);
 
 /* Opens the driver and a context. *context is NULL on failure. Loads no compiler and reads no cache yet.
  * Returns GNF_NO_DRIVER, GNF_NO_DEVICE, GNF_DRIVER_ERROR, GNF_BAD_PACK, GNF_IO, GNF_INVALID_ARGUMENT,
  * GNF_OUT_OF_MEMORY. */
 GNF_API gnf_status gnf_context_create(gnf_context **context, const gnf_context_options *options);
-/* Unloads modules and sets *context to NULL. All its plans must be destroyed before. NULL is fine. */
+/* Unloads modules and sets *context to NULL. All its plans must be destroyed before, and work that they
+ * enqueued must have ended. NULL is fine. */
 GNF_API void gnf_context_destroy(gnf_context **context);
-/* Adds a pack, searched before those loaded earlier. The library keeps its own copy. */
+/* Adds a pack, searched before those loaded earlier. The library keeps its own copy. Returns GNF_BAD_PACK,
+ * GNF_IO, GNF_INVALID_ARGUMENT, GNF_OUT_OF_MEMORY. */
 GNF_API gnf_status gnf_context_load_pack(gnf_context *context, const char *path);
 GNF_API gnf_status gnf_context_load_pack_memory(gnf_context *context, const void *data, size_t size);
 
 /* Parses the problem, chooses a variant, compiles what no cache holds, loads it: all that a graph capture
  * forbids. If options->stream is being captured and something would have to be compiled or loaded, returns
- * GNF_NOT_PREPARED, touches nothing, and the capture stays valid. *plan is NULL on failure. */
+ * GNF_NOT_PREPARED, touches nothing, and the capture stays valid. *plan is NULL on failure.
+ * Returns GNF_INVALID_ARGUMENT, GNF_INVALID_PROBLEM, GNF_TOO_LARGE, GNF_NOT_SUPPORTED, GNF_NO_KERNEL,
+ * GNF_NOT_PREPARED, GNF_NOT_COMPILED, GNF_NO_COMPILER, GNF_COMPILE_FAILED, GNF_DRIVER_ERROR,
+ * GNF_OUT_OF_MEMORY. */
 GNF_API gnf_status gnf_plan_create(gnf_plan **plan, gnf_context *context, const char *problem,
                                    const gnf_plan_options *options);
 GNF_API void gnf_plan_destroy(gnf_plan **plan);
 GNF_API size_t gnf_plan_workspace_size(const gnf_plan *plan);
 GNF_API gnf_status gnf_plan_get_info(const gnf_plan *plan, gnf_plan_info *info);
 
-/* Enqueues the plan's kernels on the stream and returns: no allocation, no synchronisation, no compile; may be
- * captured in a graph. For N = 0 (or no spatial element) it succeeds and launches nothing.
- * Returns GNF_INVALID_ARGUMENT, GNF_DRIVER_ERROR. */
+/* Enqueues the plan's kernels on the stream and returns: no allocation, no synchronisation, no compile; may
+ * be captured in a graph. For N = 0 (or no spatial element) it succeeds and launches nothing. Returns
+ * GNF_INVALID_ARGUMENT, GNF_DRIVER_ERROR, GNF_OUT_OF_MEMORY (the driver's). */
 GNF_API gnf_status gnf_execute(const gnf_plan *plan, const gnf_arguments *arguments, gnf_stream stream);
 
 #ifdef __cplusplus

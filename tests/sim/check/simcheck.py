@@ -24,8 +24,11 @@ PLAIN = {
     "before the start": ("faulty 1", r"illegal address, \d+ bytes before an allocation of 4004.*result 700"),
     "misaligned": ("faulty 2", r"misaligned access \(block \(0,0,0\) thread.*result 716"),
     "past the arena": ("faulty 3", r"memory of block \(0,0,0\) at offset 4\d+ of 4096.*result 700"),
-    "two barriers": ("faulty 4", r"threads 0-127: wait in __syncthreads at faulty.cu:\d+.*threads 128-255: "
-                                 r"wait in bar.sync at faulty.cu:\d+ \(barrier 1, 256 threads\).*result 702"),
+    "two barriers": (
+        "faulty 4",
+        r"threads 0-127: wait in __syncthreads at faulty.cu:\d+.*threads 128-255: "
+        r"wait in bar.sync at faulty.cu:\d+ \(barrier 1, 256 threads\).*result 702",
+    ),
     "half a shuffle": ("faulty 5", r"names a lane that has exited.*__shfl_xor_sync at faulty.cu.*result 719"),
     "arrival short": ("faulty 6", r"parity 0: 1 arrivals, 0 bytes missing.*result 702"),
     "read before wait": ("faulty 7", r"result 0, .*q -?nan"),
@@ -44,15 +47,11 @@ PLAIN = {
     "second barrier missing": ("faulty 25 seeds=12", r"(result 0, after 0, sum wrong[^\n]*\n){4}"),
     "division by zero": ("faulty 26", r"division by zero.*result 719"),
     "freed memory": ("faulty 27 freed=1", r"in a freed allocation of 4004 bytes.*result 700"),
-    "cooperative too large": ("valid 2 grid=132 n=4096 cooperative=1", r"result 720, after 0",
-                              {"CUDASIM_DEVICES": "cc=9.0,sms=2"}),
-    "cluster before sm_90": ("valid 1 grid=4 cluster=2 n=4096", r"result 912, after 0",
-                             {"CUDASIM_DEVICES": "cc=8.0"}),
+    "cooperative too large": ("valid 2 grid=132 n=4096 cooperative=1", r"result 720, after 0", {"CUDASIM_DEVICES": "cc=9.0,sms=2"}),
+    "cluster before sm_90": ("valid 1 grid=4 cluster=2 n=4096", r"result 912, after 0", {"CUDASIM_DEVICES": "cc=8.0"}),
     "injected allocation": ("valid 0 n=1024", r"cuMemAlloc.*: 2", {"CUDASIM_FAIL": "cuMemAlloc:2=2"}),
-    "injected kernel fault": ("valid 0 n=1024", r"injected fault.*result 719, after 719",
-                              {"CUDASIM_FAIL": "kernel:1=719*"}),
-    "wrong capability": ("valid 0 n=1024", r"PTX for sm_80 on Simulated sm_75.*cuModuleLoadData.*: 218",
-                         {"CUDASIM_DEVICES": "cc=7.5"}),
+    "injected kernel fault": ("valid 0 n=1024", r"injected fault.*result 719, after 719", {"CUDASIM_FAIL": "kernel:1=719*"}),
+    "wrong capability": ("valid 0 n=1024", r"PTX for sm_80 on Simulated sm_75.*cuModuleLoadData.*: 218", {"CUDASIM_DEVICES": "cc=7.5"}),
     "no device": ("valid 0", r"cuInit\(0\): 100", {"CUDASIM_DEVICES": ""}),
     "no such kernel": ("other 0", r"no host-compiled kernel of this name.*result 500"),
 }
@@ -80,14 +79,20 @@ TABLES = {"plain": PLAIN, "asan": ASAN, "tsan": TSAN}
 
 
 def environment(flavour, engine, kernels, cc):
-    base = dict(os.environ, GNFUSE_CUDA_DRIVER=engine, CUDASIM_KERNELS=kernels, CUDASIM_TIMEOUT="1",
-                CUDASIM_THREADS="2", CUDASIM_SEED="7", ASAN_OPTIONS="detect_leaks=0",
-                TSAN_OPTIONS="atexit_sleep_ms=0")
+    base = dict(
+        os.environ,
+        GNFUSE_CUDA_DRIVER=engine,
+        CUDASIM_KERNELS=kernels,
+        CUDASIM_TIMEOUT="1",
+        CUDASIM_THREADS="2",
+        CUDASIM_SEED="7",
+        ASAN_OPTIONS="detect_leaks=0",
+        TSAN_OPTIONS="atexit_sleep_ms=0",
+    )
     for name in ("CUDASIM_DEVICES", "CUDASIM_FAIL", "CUDASIM_LAZY", "CUDASIM_MISSING", "CUDASIM_STACK"):
         base.pop(name, None)
     if flavour != "plain":
-        run = subprocess.run([*cc, f"-print-file-name=lib{flavour}.so"], capture_output=True, text=True,
-                             check=True)
+        run = subprocess.run([*cc, f"-print-file-name=lib{flavour}.so"], capture_output=True, text=True, check=True)
         base["LD_PRELOAD"] = run.stdout.strip()
     return base
 
@@ -108,8 +113,14 @@ def main():
     for name, arguments, pattern, *more in cases:
         if flavour == "tsan" and not pattern:  # it slows down with the square of the fibers
             arguments = re.sub(r"seeds=\d+", "seeds=2", arguments)
-        run = subprocess.run([simcase, *arguments.split()], env=base | (more[0] if more else {}),
-                             capture_output=True, text=True, errors="replace", check=False)
+        run = subprocess.run(
+            [simcase, *arguments.split()],
+            env=base | (more[0] if more else {}),
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+        )
         if not good(run, pattern):
             failed += 1
             print(f"FAILED: {flavour}: {name}: simcase {arguments}: wanted {pattern or 'the right sums'}")
