@@ -18,7 +18,7 @@ from generator.render import Renderer
 from generator.variants import enumerate_variants, is_rows
 
 GNFUSE = os.environ["GNFUSE"]
-OTHERS = "sm_80,sm_86,sm_89,sm_100,sm_120"
+OTHERS = ("sm_80", "sm_86", "sm_89", "sm_100", "sm_120")
 
 
 def compile_problem(problem, arch, variant=None):
@@ -33,7 +33,7 @@ def compile_problem(problem, arch, variant=None):
 
 
 def covering(files):
-    """(problem, variant) pairs: the first met of each combination that the kernels differ by."""
+    """(problem, architectures, variant): the first met of each combination that the kernels differ by."""
     strategies, met, sample = Renderer().strategies, set(), []
     for text in [t for f in files for t in read_problem_file(f)]:
         problem = parse_supported(text)
@@ -43,7 +43,8 @@ def covering(files):
                 trait = (v.strategy.name, problem.dtype, width, is_rows(problem, generic), problem.reduction is not None)
                 if trait not in met:
                     met.add(trait)
-                    sample.append((text, v.name))
+                    archs = [a for a in OTHERS if int(a.removeprefix("sm_")) >= v.strategy.capability]
+                    sample.append((text, ",".join(archs), v.name))
     return sample
 
 
@@ -51,7 +52,7 @@ def main(mode, files):
     if mode == "shipped":
         work = [(t, "sm_90", None) for f in files for t in read_problem_file(f)]
     else:
-        work = [(t, OTHERS, v) for t, v in covering(files)]
+        work = covering(files)
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         results = list(pool.map(lambda w: compile_problem(*w), work))
     complaints = [c for _, cs in results for c in cs]

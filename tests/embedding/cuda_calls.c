@@ -2,8 +2,11 @@
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-enum { NO_DEVICE = 77 };
+/* CUDA 13 gives cuCtxSynchronize and cuCtxGetDevice a further argument, which cuda.h hides behind no macro;
+ * it does so for cuCtxCreate. */
+enum { NO_DEVICE = 77, PLAIN_VERSION = 12000 };
 
 typedef CUresult (*find_call)(const char *, void **, int, cuuint64_t, CUdriverProcAddressQueryResult *);
 
@@ -28,7 +31,8 @@ int cuda_open(struct cuda_calls *cuda)
 #define RESOLVE(name)                                                                                        \
     do {                                                                                                     \
         CUdriverProcAddressQueryResult found;                                                                \
-        if (find(#name, (void **)&cuda->name, CUDA_VERSION, 0, &found) != CUDA_SUCCESS || !cuda->name)       \
+        int version = strcmp(#name, "cuCtxCreate") ? PLAIN_VERSION : CUDA_VERSION;                           \
+        if (find(#name, (void **)&cuda->name, version, 0, &found) != CUDA_SUCCESS || !cuda->name)            \
             return give_up("the driver has no " #name);                                                      \
     } while (0);
     CUDA_CALLS(RESOLVE)

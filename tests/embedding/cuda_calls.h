@@ -10,6 +10,7 @@
     X(cuDevicePrimaryCtxRetain)                                                                              \
     X(cuDevicePrimaryCtxRelease)                                                                             \
     X(cuCtxCreate)                                                                                           \
+    X(cuCtxPopCurrent)                                                                                       \
     X(cuCtxDestroy)                                                                                          \
     X(cuCtxGetCurrent)                                                                                       \
     X(cuCtxSetCurrent)                                                                                       \

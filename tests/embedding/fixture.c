@@ -142,6 +142,8 @@ void tensor_read(const struct tensor *tensor, void *data)
 void tensor_write(const struct tensor *tensor, const void *data)
 {
     assert_int_equal(cuda.cuMemcpyHtoD(tensor->at, data, tensor->bytes), CUDA_SUCCESS);
+    synchronise(); /* the copy of a small buffer may still be under way, and other streams do not wait for it
+                    */
 }
 
 void tensor_check_guards(const struct tensor *tensor)

@@ -235,13 +235,14 @@ static void test_fresh_threads(void **state)
 
 static CUcontext another_context(int device)
 {
-    CUcontext other;
+    CUcontext other, popped;
 #if CUDA_VERSION >= 13000
     assert_int_equal(cuda.cuCtxCreate(&other, NULL, 0, device), CUDA_SUCCESS);
 #else
     assert_int_equal(cuda.cuCtxCreate(&other, 0, device), CUDA_SUCCESS);
 #endif
-    assert_int_equal(cuda.cuCtxSetCurrent(device_context), CUDA_SUCCESS);
+    /* popped, not replaced: under a replaced one the one before would come back for cuCtxSetCurrent(NULL) */
+    assert_int_equal(cuda.cuCtxPopCurrent(&popped), CUDA_SUCCESS);
     return other;
 }
 

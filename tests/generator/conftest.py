@@ -1,4 +1,5 @@
 import ctypes
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -35,10 +36,12 @@ def comma_locale(tmp_path_factory):
     """Environment variables of a locale that writes 0,5; the plain one where the machine cannot make it."""
     folder = tmp_path_factory.mktemp("locale")
     command = ["localedef", "-i", "de_DE", "-f", "UTF-8", str(folder / "de_DE.UTF-8")]
+    wanted = {"LOCPATH": str(folder), "LC_ALL": "de_DE.UTF-8"}
     try:
         subprocess.run(command, capture_output=True, check=False)
     except FileNotFoundError:
         pass
-    # Without Debian's package `locales` it makes an empty folder and ends with the status of a warning.
-    made = (folder / "de_DE.UTF-8" / "LC_NUMERIC").exists()
-    return {"LOCPATH": str(folder), "LC_ALL": "de_DE.UTF-8"} if made else {"LC_ALL": "C"}
+    # Without its sources localedef makes an empty folder and ends with the status of a warning: only use tells.
+    use = [sys.executable, "-c", "import locale; locale.setlocale(locale.LC_ALL, '')"]
+    usable = subprocess.run(use, env=os.environ | wanted, capture_output=True, check=False).returncode == 0
+    return wanted if usable else {"LC_ALL": "C"}
