@@ -30,10 +30,20 @@ static gnf_status plan_variant(struct check *check, struct check_variant *one)
         .variant = one->variant->name,
     };
     gnf_status status = gnf_plan_create(&one->plan, check->session->context, check->problem->text, &options);
-    if (status != GNF_NOT_SUPPORTED) /* by this device */
+    struct check_result result = {.variant = one->variant->name, .data = "any", .mode = "compile"};
+    switch (status) {
+    case GNF_NOT_SUPPORTED: /* by this device */
+        snprintf(one->skipped, sizeof one->skipped, "%s", gnf_error_message());
+        return GNF_OK;
+    case GNF_COMPILE_FAILED: /* the others may be right */
+        one->failed++;
+        snprintf(result.text, sizeof result.text, "%s", gnf_error_message());
+        snprintf(one->skipped, sizeof one->skipped, "does not compile");
+        check->report(check->user, &result);
+        return GNF_OK;
+    default:
         return status;
-    snprintf(one->skipped, sizeof one->skipped, "%s", gnf_error_message());
-    return GNF_OK;
+    }
 }
 
 gnf_status check_prepare(struct check *check, const struct pack_variant *list, int count)

@@ -41,7 +41,7 @@ static void totals(const struct check *check, int *passed, int *failed, int *ski
     for (int i = 0; i < check->variant_count; i++) {
         *passed += check->variants[i].passed;
         *failed += check->variants[i].failed;
-        *skipped += check->variants[i].plan == NULL;
+        *skipped += check->variants[i].plan == NULL && check->variants[i].failed == 0;
     }
 }
 
@@ -73,7 +73,7 @@ static void print_variants(const struct check *check)
     for (int i = 0; i < check->variant_count; i++) {
         const struct check_variant *one = &check->variants[i];
         if (one->plan == NULL)
-            printf("%-28s skipped: %s\n", one->variant->name, one->skipped);
+            printf("%-28s %s: %s\n", one->variant->name, one->failed ? "FAILED" : "skipped", one->skipped);
         else
             printf("%-28s %s  max error %.3g, %d passed, %d failed\n", one->variant->name,
                    one->failed ? "FAILED" : "ok    ", one->max_error, one->passed, one->failed);

@@ -1,6 +1,7 @@
 #include "generate.h"
 
 #include "../pack.h"
+#include "interrupt.h"
 #include "programs.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -104,9 +105,9 @@ gnf_status generate_file(const char *path, const char *program, const char *cons
     if (access(path, R_OK) != 0 || (good != NULL && !good(path, user))) {
         if (announce != NULL)
             fprintf(stderr, "gnfuse: %s\n", announce);
-        programs_shield_begin(); /* a program that ends well just before Ctrl-C leaves its file to us */
+        interrupt_hold(); /* a program that ends well just before Ctrl-C leaves its file to us */
         status = run_into(path, program, arguments);
-        programs_shield_end();
+        interrupt_release();
     }
     close(lock); /* the lock file stays: removing it would let two in */
     return status;

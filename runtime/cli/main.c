@@ -1,4 +1,5 @@
 #include "commands.h"
+#include "interrupt.h"
 #include "output.h"
 #include <signal.h>
 #include <string.h>
@@ -63,6 +64,7 @@ int main(int argc, char **argv)
     /* A reader that went away (`gnfuse kernels | head`) is a write error with a message, not a silent death.
      */
     signal(SIGPIPE, SIG_IGN);
+    interrupt_start();
     struct args args;
     gnf_status status = args_parse(argc, argv, &args);
     if (status != GNF_OK)

@@ -1,8 +1,8 @@
 #include "programs.h"
 
+#include "interrupt.h"
 #include <dirent.h>
 #include <errno.h>
-#include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,34 +60,6 @@ bool programs_find(char path[FILES_PATH_SIZE], const char *variable, const char 
     return find_on_path(path, name);
 }
 
-static volatile sig_atomic_t interrupted;
-static struct sigaction before_shield;
-static int shields;
-
-static void note_interrupt(int number)
-{
-    interrupted = number;
-}
-
-void programs_shield_begin(void)
-{
-    if (shields++ > 0)
-        return;
-    /* A handler, not SIG_IGN: a program that is started then has the default again. */
-    struct sigaction note = {.sa_handler = note_interrupt, .sa_flags = SA_RESTART};
-    sigemptyset(&note.sa_mask);
-    sigaction(SIGINT, &note, &before_shield);
-}
-
-void programs_shield_end(void)
-{
-    if (--shields > 0)
-        return;
-    sigaction(SIGINT, &before_shield, NULL);
-    if (interrupted)
-        raise(SIGINT);
-}
-
 gnf_status programs_run(const char *path, const char *const arguments[], int *exit_code)
 {
     const char *words[PROGRAMS_MAX_WORDS + 3];
@@ -102,13 +74,19 @@ gnf_status programs_run(const char *path, const char *const arguments[], int *ex
 
     *exit_code = 127;
     posix_spawn_file_actions_t actions;
+    posix_spawnattr_t attributes;
     if (posix_spawn_file_actions_init(&actions) != 0)
         return gnf_fail(GNF_OUT_OF_MEMORY, "%s: no memory to start it", path);
+    if (interrupt_spawn_attributes(&attributes) != 0) {
+        posix_spawn_file_actions_destroy(&actions);
+        return gnf_fail(GNF_OUT_OF_MEMORY, "%s: no memory to start it", path);
+    }
     posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
     pid_t child;
     /* posix_spawn's argv is not const for historical reasons alone. */
-    int failed = posix_spawnp(&child, words[0], &actions, NULL, (char **)(uintptr_t)words, environ);
+    int failed = posix_spawnp(&child, words[0], &actions, &attributes, (char **)(uintptr_t)words, environ);
     posix_spawn_file_actions_destroy(&actions);
+    posix_spawnattr_destroy(&attributes);
     if (failed != 0)
         return gnf_fail(GNF_IO, "%s: cannot be started: %s", path, strerror(failed));
     int state = 0;

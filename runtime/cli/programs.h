@@ -18,11 +18,6 @@ enum { PROGRAMS_MAX_WORDS = 256 };
  * where it cannot be started. */
 gnf_status programs_run(const char *path, const char *const arguments[], int *exit_code);
 
-/* Between the two an interrupt (Ctrl-C) waits, so that what was begun can be cleared away; the programs that
- * are run meanwhile get it at once. Pairs may nest. For the main thread. */
-void programs_shield_begin(void);
-void programs_shield_end(void);
-
 /* Adds names and contents of the folder's source files, folders below included, to the hash. A folder that is
  * not there adds nothing. */
 void programs_identify_folder(XXH3_state_t *hash, const char *folder);

@@ -1,6 +1,7 @@
 #include "simulate.h"
 
 #include "generate.h"
+#include "interrupt.h"
 #include "programs.h"
 #include <inttypes.h>
 #include <stdio.h>
@@ -106,9 +107,9 @@ static gnf_status compile(const struct kernel_sources *sources, const char *prog
     int words = 3;
     char folder[FILES_PATH_SIZE], name[512];
     int length = snprintf(folder, sizeof folder, "%s-XXXXXX", library);
-    programs_shield_begin(); /* the folder goes whatever happens */
+    interrupt_hold(); /* the folder goes whatever happens */
     if (length >= FILES_PATH_SIZE || mkdtemp(folder) == NULL) {
-        programs_shield_end();
+        interrupt_release();
         return gnf_fail(GNF_IO, "%s: no folder can be made beside it", library);
     }
     char(*paths)[FILES_PATH_SIZE] = malloc((size_t)sources->count * sizeof *paths);
@@ -125,7 +126,7 @@ static gnf_status compile(const struct kernel_sources *sources, const char *prog
         status = generate_file(library, program, arguments, announce, NULL, NULL);
     free(paths);
     files_remove_folder(folder);
-    programs_shield_end();
+    interrupt_release();
     return status;
 }
 

@@ -202,6 +202,21 @@ def test_broken_is_caught(shop, name):
         assert f"again: gnfuse check '{broken.kernel.problem}' --variant {shop.variant[name]}" in result.err
 
 
+def test_one_that_does_not_compile_is_one_failure(shop):
+    """NVRTC refuses the variant of vectors; the other is checked all the same."""
+    refuse = '\n#ifdef __CUDACC_RTC__\nstatic_assert(V == 1, "no vectors");\n#endif\n'
+    kernel = dataclasses.replace(WIDE, problem=WIDE.problem + " | scale(3)")  # a chain that is in no other pack
+    path, name = shop.make("refused", kernel, ((REGISTERS, LAST_STORE, refuse + LAST_STORE),))
+    library = shop.build(["refused"], shop.folder / "refused.so")
+    settings = {"CUDASIM_KERNELS": library, "GNFUSE_CACHE_DIR": shop.cache}
+    result = run("check", kernel.problem, "--pack", path, "--json", **settings)
+    assert result.status == 1, result
+    failed = [r for r in result.json["results"] if not r["ok"]]
+    assert [(r["name"], r["mode"]) for r in failed] == [(name, "compile")] and "no vectors" in failed[0]["text"], result
+    others = [v for v in result.json["variants"] if v["name"] != name]
+    assert others and all(v["ok"] and v["passed"] for v in others), result
+
+
 RACELESS = ("warp", "block", "tall")
 
 

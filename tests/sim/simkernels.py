@@ -15,9 +15,11 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -165,6 +167,9 @@ def unit_text(names, kernels, own_macros):
     return "\n".join(lines) + "\n"
 
 
+interrupted = threading.Event()  # by Ctrl-C
+
+
 class Compiler:
     def __init__(self, cxx, flavour, extra, work, objects):
         self.cxx, self.work, self.objects = cxx.split(), Path(work), objects and Path(objects)
@@ -184,6 +189,8 @@ class Compiler:
 
     def compile(self, number, names, kernels):
         """The object file of one batch."""
+        if interrupted.is_set():
+            raise Error("interrupted")
         text = unit_text(names, kernels, self.macros)
         key = hashlib.sha256()
         for piece in (self.version, *self.flags, self.headers, text, *(kernels[n] for n in names)):
@@ -195,6 +202,8 @@ class Compiler:
         (self.work / unit).write_text(text)
         # relative names, so that neither messages nor debugging data hold the folder of the day
         run = self._run([*self.cxx, *self.flags, f"-ffile-prefix-map={self.work}=.", f"-I{HERE}", "-c", unit, "-o", str(object_file)])
+        if interrupted.is_set():
+            raise Error("interrupted")
         if run.returncode:
             raise Error(self._explain(names, run.stderr))
         if not kept:
@@ -264,11 +273,17 @@ def main(arguments=None):
     parser.add_argument("--objects", metavar="DIR", help="keep object files here and use them again")
     parser.add_argument("--jobs", type=int, metavar="N", help="compilers at a time (all cores)")
     a = parser.parse_args(arguments)
+    # Not KeyboardInterrupt, which can strike while a thread is being started or the folder taken away, and leave either.
+    signal.signal(signal.SIGINT, lambda *_: interrupted.set())
     try:
         build(a.inputs, a.output, a.flavour, a.cxx, a.sources, a.objects, a.jobs, a.flag)
     except Error as e:
-        print(f"simkernels: {e}", file=sys.stderr)
-        return 1
+        if not interrupted.is_set():
+            print(f"simkernels: {e}", file=sys.stderr)
+            return 1
+    if interrupted.is_set():
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGINT)
     return 0
 
 
