@@ -38,26 +38,26 @@ def manifest_row(renderer, writer, problem, variant):
     }
 
 
-def make_pack(texts, renderer):
-    """The bytes of a pack with every variant of the problems, and the shape-generic kernels of their chains."""
+def make_pack(texts, renderer, most=variants.MOST_VARIANTS):
+    """The bytes of a pack with the variants of the problems, `most` each, and the shape-generic kernels of their chains."""
     writer = pack.PackWriter()
     for text in texts:
         problem = parse_supported(text)
         for key, generic in ((problem.key, False), (problem.chain, True)):
-            chosen = variants.enumerate_variants(problem, renderer.strategies, generic)
+            chosen = variants.enumerate_variants(problem, renderer.strategies, generic, most)
             if chosen:
                 writer.add(key, generic, [manifest_row(renderer, writer, problem, v) for v in chosen])
     return writer.bytes()
 
 
-def write_sources(folder, texts, renderer):
+def write_sources(folder, texts, renderer, most):
     """One .cu a kernel, for reading; returns how many."""
     folder.mkdir(parents=True, exist_ok=True)
     count = 0
     for text in texts:
         problem = parse_supported(text)
         for generic in (False, True):
-            for variant in variants.enumerate_variants(problem, renderer.strategies, generic):
+            for variant in variants.enumerate_variants(problem, renderer.strategies, generic, most):
                 for rule in variant.kernels:
                     entry, parts = renderer.kernel(problem, variant, rule["name"])
                     pack.write(folder / f"{entry}.cu", "".join(parts).encode("ascii"))
@@ -71,6 +71,13 @@ def read_problem_file(path):
     return [line for line in lines if line and not line.startswith("#")]
 
 
+def variant_count(text):
+    """A whole number of at least 1, as argparse wants it told."""
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a number of variants (allowed: 1 and more)")
+    return int(text)
+
+
 def main():
     parser = argparse.ArgumentParser(prog="gnfuse-gen", description=__doc__)
     parser.add_argument(
@@ -80,6 +87,13 @@ def main():
     parser.add_argument("-o", "--output", type=Path, help="the pack to write")
     parser.add_argument("--sources", type=Path, metavar="FOLDER", help="also write each kernel as FOLDER/ENTRY.cu")
     parser.add_argument("--list", action="store_true", help="print each problem's variants")
+    parser.add_argument(
+        "--variants",
+        type=variant_count,
+        default=variants.MOST_VARIANTS,
+        metavar="N",
+        help="candidates a problem gets, cheapest first (default %(default)s); up to three that every device and pointer needs are kept besides",
+    )
     parser.add_argument("--version", action="version", version=f"gnfuse-gen {VERSION}")
     arguments = parser.parse_args()
     try:
@@ -88,16 +102,16 @@ def main():
             parser.error("no PROBLEM given: expected a problem text or --file")
         if not (arguments.output or arguments.sources or arguments.list):
             parser.error("nothing to do: expected --output, --sources or --list")
-        renderer = Renderer()
+        renderer, most = Renderer(), arguments.variants
         if arguments.output:
-            pack.write(arguments.output, make_pack(texts, renderer))
+            pack.write(arguments.output, make_pack(texts, renderer, most))
         if arguments.sources:
-            write_sources(arguments.sources, texts, renderer)
+            write_sources(arguments.sources, texts, renderer, most)
         if arguments.list:
             for text in texts:
                 problem = parse_supported(text)
                 for generic in (False, True):
-                    for variant in variants.enumerate_variants(problem, renderer.strategies, generic):
+                    for variant in variants.enumerate_variants(problem, renderer.strategies, generic, most):
                         print(f"{problem.chain if generic else problem.key}\t{variant.name}\t{variant.strategy.about}")
     except ProblemError as error:
         print(f"gnfuse-gen: {error}", file=sys.stderr)

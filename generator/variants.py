@@ -26,7 +26,7 @@ TEMPLATES = Path(__file__).resolve().parent.parent / "templates"
 LETTERS = {"cluster": "k", "threads": "t", "lanes": "l", "vector": "v", "items": "i", "chunk": "c", "pixels": "p"}
 KERNEL_DEFAULTS = {"name": "", "units_per_block": "1", "span": "none", "tile": "1", "cap": "1", "when": "True"}
 SIMPLEST_CAPABILITY = 80  # cvt of two halves at once
-# A problem needs some 20 candidates; beyond that the cheapest by `prefer` are kept.
+# A problem needs some 20 candidates; beyond that the cheapest by `prefer` are kept, unless the caller wants another number.
 MOST_VARIANTS = 24
 
 
@@ -156,14 +156,15 @@ def _of_strategy(strategy, scope):
         yield _evaluate(strategy, strategy.prefer, local), Variant(strategy, shown, tuple(kernels), alignment, workspace)
 
 
-def enumerate_variants(problem, strategies, generic=False):
-    """The variants of a problem, the default rule's order. One at element alignment is always among them."""
+def enumerate_variants(problem, strategies, generic=False, most=MOST_VARIANTS):
+    """The variants of a problem, the default rule's order: the `most` cheapest, and up to three more without which some
+    device or pointer would be left with none. One at element alignment is always among them."""
     if problem.spatial == 0 and not generic:
         return []
     scope = names(problem, generic)
     costed = [p for s in strategies if s.generic == generic for p in _of_strategy(s, scope)]
     costed.sort(key=lambda p: (p[0], p[1].name))
-    kept = costed[:MOST_VARIANTS]
+    kept = costed[:most]
     # The cut may have left out all that is legal at element alignment, with few groups, or with little shared memory.
     narrow = [p for p in costed if p[1].alignment == problem.element]
     for wanted in (narrow, [p for p in costed if p[1].strategy.name == "split"], [p for p in narrow if p[1].strategy.name != "shared"]):

@@ -1,5 +1,6 @@
 #define _POSIX_C_SOURCE 200809L /* strdup */
 #include "context.h"
+#include "tune.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,6 +77,26 @@ static gnf_status load_packs(gnf_context *context)
     return status;
 }
 
+struct gnf_tuned *gnf_context_tuned(gnf_context *context)
+{
+    pthread_mutex_lock(&context->tuned_lock);
+    struct gnf_tuned *tuned = gnf_tuned_share(context->tuned);
+    pthread_mutex_unlock(&context->tuned_lock);
+    return tuned;
+}
+
+gnf_status gnf_context_reload_tuned(gnf_context *context)
+{
+    struct gnf_tuned *tuned;
+    GNF_TRY(gnf_tuned_load(&tuned, context->options.db, &context->options.log));
+    pthread_mutex_lock(&context->tuned_lock);
+    struct gnf_tuned *old = context->tuned;
+    context->tuned = tuned;
+    pthread_mutex_unlock(&context->tuned_lock);
+    gnf_tuned_free(old);
+    return GNF_OK;
+}
+
 /* The device of a context that is current. */
 static gnf_status query_current(gnf_context *context)
 {
@@ -128,6 +149,7 @@ static gnf_status create(gnf_context *context, const gnf_context_options *option
     GNF_TRY(gnf_target_request(own->nvrtc, &context->target_request));
     GNF_TRY(gnf_cache_create(&context->cache, own->cache_dir, own->cache_limit, &own->log));
     GNF_TRY(load_packs(context));
+    GNF_TRY(gnf_context_reload_tuned(context));
     gnf_log_line(&own->log, GNF_LOG_DEBUG, "device %d: %s, capability %d, %d multiprocessors; cache %s",
                  context->device.ordinal, context->device.name, context->device.capability,
                  context->device.multiprocessors, own->cache_dir ? own->cache_dir : "none");
@@ -146,6 +168,8 @@ gnf_status gnf_context_create(gnf_context **out, const gnf_context_options *opti
         return gnf_fail(GNF_OUT_OF_MEMORY, "context: no host memory");
     pthread_mutex_init(&context->lock, NULL);
     pthread_mutex_init(&context->target_lock, NULL);
+    pthread_mutex_init(&context->tuned_lock, NULL);
+    pthread_mutex_init(&context->tune_lock, NULL);
     pthread_cond_init(&context->changed, NULL);
     gnf_status status = create(context, &known);
     if (status != GNF_OK) {
@@ -180,12 +204,16 @@ void gnf_context_destroy(gnf_context **address)
     for (int i = 0; i < context->pack_count; i++)
         gnf_pack_free(context->pack[i]);
     free(context->pack);
+    gnf_tune_forget(context);
     free(context->target_request);
+    gnf_tuned_free(context->tuned);
     gnf_cache_destroy(context->cache);
     gnf_compiler_destroy(context->compiler);
     gnf_driver_close(&context->driver);
     gnf_options_free(&context->options);
     pthread_cond_destroy(&context->changed);
+    pthread_mutex_destroy(&context->tune_lock);
+    pthread_mutex_destroy(&context->tuned_lock);
     pthread_mutex_destroy(&context->target_lock);
     pthread_mutex_destroy(&context->lock);
     free(context);

@@ -8,9 +8,11 @@
 #include "options.h"
 #include "pack.h"
 #include "target.h"
+#include "tuned.h"
 #include <pthread.h>
 
 struct gnf_module; /* a loaded kernel */
+struct gnf_tried;  /* a problem tuned on first use */
 
 struct gnf_context {
     struct gnf_options options;
@@ -29,6 +31,10 @@ struct gnf_context {
     pthread_mutex_t target_lock; /* the next two */
     bool target_known;
     struct gnf_target target;
+    pthread_mutex_t tuned_lock; /* the next one */
+    struct gnf_tuned *tuned;    /* NULL: nothing is known */
+    pthread_mutex_t tune_lock;  /* held while a plan tunes; the next one */
+    struct gnf_tried *tried;
 };
 
 struct gnf_kernel_request {
@@ -50,5 +56,15 @@ void gnf_context_unload(gnf_context *context, bool current);
 
 /* Pack number `i` from the one searched first; NULL past the end. Lives as long as the context. */
 const struct gnf_pack *gnf_context_pack(gnf_context *context, int i);
+
+/* The tuning databases as they are now, to be given back by gnf_tuned_free(); NULL for none. */
+struct gnf_tuned *gnf_context_tuned(gnf_context *context);
+/* Reads them again, for the plans created from now on; those at work go on with the old ones.
+ * GNF_OUT_OF_MEMORY: the old ones stay. Thread-safety: safe. */
+gnf_status gnf_context_reload_tuned(gnf_context *context);
+/* Version of the NVRTC that kernels are compiled with, 0 where it is not known. Where no cache says it, NVRTC
+ * is loaded, unless that is forbidden or the stream (NULL: not asked) is being captured. Thread-safety: safe.
+ */
+int gnf_context_nvrtc(gnf_context *context, CUstream stream);
 
 #endif

@@ -30,6 +30,7 @@ static gnf_status open_library(struct gnf_driver *driver, const char *path)
     driver->path = path ? path : library_name;
     if (dlinfo(driver->library, RTLD_DI_LINKMAP, &map) == 0 && map && map->l_name && *map->l_name)
         driver->path = map->l_name;
+    driver->simulated = dlsym(driver->library, "cudasim_seed") != NULL;
     return GNF_OK;
 }
 

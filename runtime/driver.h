@@ -4,6 +4,7 @@
 
 #include "status.h"
 #include <cuda.h>
+#include <stdbool.h>
 
 /* X(name): every driver function that the library and the command line use. cuda.h defines some of these
  * names as macros (cuMemAlloc is cuMemAlloc_v2): the field is called what the macro says, so
@@ -51,6 +52,7 @@
     X(cuFuncGetAttribute)                                                                                    \
     X(cuFuncSetAttribute)                                                                                    \
     X(cuOccupancyMaxActiveBlocksPerMultiprocessor)                                                           \
+    X(cuOccupancyMaxActiveClusters)                                                                          \
     X(cuLaunchKernelEx)                                                                                      \
     X(cuGetErrorName)                                                                                        \
     X(cuGetErrorString)
@@ -58,6 +60,7 @@
 struct gnf_driver {
     void *library;
     const char *path; /* what was opened; lives until gnf_driver_close() */
+    bool simulated;   /* the simulator: its times mean nothing, or what a test says */
 #define GNF_DRIVER_FIELD(name) __typeof__(&name) name;
     GNF_DRIVER_FUNCTIONS(GNF_DRIVER_FIELD)
 #undef GNF_DRIVER_FIELD

@@ -1,10 +1,9 @@
 /* Kernels of a context: source -> image (cache, NVRTC) -> module -> function. */
-#define _POSIX_C_SOURCE 200809L /* strdup, clock_gettime */
+#define _POSIX_C_SOURCE 200809L /* strdup */
 #include "context.h"
-#include <stdio.h>
+#include "image.h"
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { SHARED_WITHOUT_ASKING = 48 * 1024 }; /* bytes a block gets without opting in */
 enum state { FAILED, BUSY, READY };
@@ -20,45 +19,6 @@ struct gnf_module {
     char *message;
     struct gnf_module *next;
 };
-
-/* One attempt to get an image. */
-struct job {
-    gnf_context *context;
-    const struct gnf_kernel_request *request;
-    const struct gnf_target *target;
-    const char *source;
-    bool built;    /* not out of the cache */
-    bool outdated; /* the target is not the loaded NVRTC's, so nothing was built */
-};
-
-static int64_t now_ms(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (int64_t)time.tv_sec * 1000 + time.tv_nsec / 1000000;
-}
-
-/* A gnf_cache_build. */
-static gnf_status build(void *user, void **image, size_t *size)
-{
-    struct job *job = user;
-    const struct gnf_log *log = &job->context->options.log;
-    const char *entry = job->request->kernel->entry, *target = job->target->name;
-    int64_t begin = now_ms();
-    int version;
-    GNF_TRY(gnf_compiler_version(job->context->compiler, &version, NULL));
-    job->outdated = version != job->target->nvrtc;
-    if (job->outdated)
-        return gnf_fail(GNF_NOT_COMPILED, "kernel %s: NVRTC changed under way: it was version %d, and is %d",
-                        entry, job->target->nvrtc, version);
-    job->built = true;
-    gnf_log_line(log, GNF_LOG_INFO, "compiling %s for %s (%d of %d)", entry, target, job->request->number,
-                 job->request->total);
-    GNF_TRY(gnf_compiler_build(job->context->compiler, job->source, entry, target, image, size));
-    gnf_log_line(log, GNF_LOG_INFO, "compiled %s for %s: %lld ms, %zu bytes", entry, target,
-                 (long long)(now_ms() - begin), *size);
-    return GNF_OK;
-}
 
 /* `outdated` as for gnf_target_find(). */
 static gnf_status find_target(gnf_context *context, const char *entry, int outdated,
@@ -81,17 +41,38 @@ static gnf_status find_target(gnf_context *context, const char *entry, int outda
     return status;
 }
 
-/* All that the image depends on. */
-static gnf_status spell_key(const struct gnf_target *target, const char *source, char **key)
+static gnf_status query_capture(gnf_context *context, CUstream stream, bool *capturing)
 {
-    static const char *const format = "gnfuse %d.%d.%d\ntarget %s\nNVRTC %d\noptions %s\nsource\n%s";
-    const int major = GNF_VERSION_MAJOR, minor = GNF_VERSION_MINOR, patch = GNF_VERSION_PATCH;
-    const char *options = gnf_compiler_options();
-    size_t size = strlen(source) + strlen(options) + 256;
-    if (!(*key = malloc(size)))
-        return gnf_fail(GNF_OUT_OF_MEMORY, "context: no host memory");
-    snprintf(*key, size, format, major, minor, patch, target->name, target->nvrtc, options, source);
-    return GNF_OK;
+    CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
+    CUcontext before;
+    *capturing = false;
+    if (!stream)
+        return GNF_OK;
+    GNF_TRY(gnf_current_enter(&context->driver, context->cuda, &before));
+    gnf_status status = GNF_CU(&context->driver, cuStreamIsCapturing, (stream, &capture));
+    gnf_current_leave(&context->driver, before);
+    *capturing = capture != CU_STREAM_CAPTURE_STATUS_NONE;
+    return status;
+}
+
+int gnf_context_nvrtc(gnf_context *context, CUstream stream)
+{
+    struct gnf_target target = {.nvrtc = 0};
+    bool capturing;
+    bool load = query_capture(context, stream, &capturing) == GNF_OK && !capturing && context->options.jit;
+    pthread_mutex_lock(&context->target_lock);
+    if (context->target_known) {
+        target = context->target;
+    } else if (gnf_target_find(&target, context->cache, context->compiler, context->target_request,
+                               context->device.capability, load, 0) == GNF_OK) {
+        /* What was only recorded may be another NVRTC's by now. */
+        context->target_known = load;
+        context->target = target;
+    } else {
+        target.nvrtc = 0;
+    }
+    pthread_mutex_unlock(&context->target_lock);
+    return target.nvrtc;
 }
 
 /* The driver's answer; with the function if it took the image. */
@@ -139,41 +120,39 @@ static bool is_refusal(CUresult result)
     }
 }
 
-static gnf_status load_with_key(struct job *job, const char *key, struct gnf_module *module)
+static gnf_status load_with_key(gnf_context *context, struct gnf_image_job *job, const char *key,
+                                struct gnf_module *module)
 {
-    gnf_context *context = job->context;
-    const char *entry = module->kernel->entry, *call;
+    const char *call;
     CUresult result;
     for (bool again = false;; again = true) {
         void *image;
         size_t size;
-        job->built = false;
-        GNF_TRY(gnf_cache_fetch(context->cache, key, entry, context->options.jit ? build : NULL, job, &image,
-                                &size));
+        GNF_TRY(gnf_image_fetch(job, key, &image, &size));
         result = load_image(context, image, module, &call);
         free(image);
-        if (!is_refusal(result) || job->built || again || !context->options.jit)
+        if (!is_refusal(result) || job->built || again || !job->jit)
             break;
-        gnf_log_line(&context->options.log, GNF_LOG_WARNING,
+        gnf_log_line(job->log, GNF_LOG_WARNING,
                      "the driver refuses the cached image of %s for %s (%s: error %d); compiling it again",
-                     entry, job->target->name, call, (int)result);
-        gnf_cache_drop(context->cache, key);
+                     job->entry, job->target->name, call, (int)result);
+        gnf_cache_drop(job->cache, key);
     }
     gnf_status status = gnf_driver_check(&context->driver, result, call);
     if (status != GNF_OK)
-        gnf_fail_more(status, " (kernel %s for %s)", entry, job->target->name);
+        gnf_fail_more(status, " (kernel %s for %s)", job->entry, job->target->name);
     return status;
 }
 
-static gnf_status fetch_and_load(struct job *job, struct gnf_module *module)
+static gnf_status fetch_and_load(gnf_context *context, struct gnf_image_job *job, struct gnf_module *module)
 {
-    const struct gnf_driver *driver = &job->context->driver;
+    const struct gnf_driver *driver = &context->driver;
     char *key;
     CUcontext before;
-    GNF_TRY(spell_key(job->target, job->source, &key));
-    gnf_status status = gnf_current_enter(driver, job->context->cuda, &before);
+    GNF_TRY(gnf_image_key(job->target, job->source, &key));
+    gnf_status status = gnf_current_enter(driver, context->cuda, &before);
     if (status == GNF_OK) {
-        status = load_with_key(job, key, module);
+        status = load_with_key(context, job, key, module);
         gnf_current_leave(driver, before);
     }
     free(key);
@@ -183,18 +162,26 @@ static gnf_status fetch_and_load(struct job *job, struct gnf_module *module)
 static gnf_status prepare(gnf_context *context, const struct gnf_kernel_request *request,
                           struct gnf_module *module)
 {
-    const char *entry = request->kernel->entry;
     struct gnf_target target;
-    struct job job = {.context = context, .request = request, .target = &target};
+    struct gnf_image_job job = {
+        .cache = context->cache,
+        .compiler = context->compiler,
+        .log = &context->options.log,
+        .entry = request->kernel->entry,
+        .target = &target,
+        .jit = context->options.jit,
+        .number = request->number,
+        .total = request->total,
+    };
     char *source = NULL;
-    GNF_TRY(find_target(context, entry, 0, &target));
+    GNF_TRY(find_target(context, job.entry, 0, &target));
     GNF_TRY(gnf_pack_source(request->pack, request->kernel, &source));
     job.source = source;
-    gnf_status status = fetch_and_load(&job, module);
+    gnf_status status = fetch_and_load(context, &job, module);
     if (job.outdated) {
-        status = find_target(context, entry, target.nvrtc, &target);
+        status = find_target(context, job.entry, target.nvrtc, &target);
         if (status == GNF_OK)
-            status = fetch_and_load(&job, module);
+            status = fetch_and_load(context, &job, module);
     }
     free(source);
     return status;
@@ -202,19 +189,14 @@ static gnf_status prepare(gnf_context *context, const struct gnf_kernel_request 
 
 static gnf_status refuse_capture(gnf_context *context, const struct gnf_kernel_request *request)
 {
-    CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
-    CUcontext before;
-    if (!request->stream)
-        return GNF_OK;
-    GNF_TRY(gnf_current_enter(&context->driver, context->cuda, &before));
-    gnf_status status = GNF_CU(&context->driver, cuStreamIsCapturing, (request->stream, &capture));
-    gnf_current_leave(&context->driver, before);
-    if (status == GNF_OK && capture != CU_STREAM_CAPTURE_STATUS_NONE)
+    bool capturing;
+    GNF_TRY(query_capture(context, request->stream, &capturing));
+    if (capturing)
         return gnf_fail(
             GNF_NOT_PREPARED,
             "kernel %s is not loaded yet and the stream is capturing: create the plan before the capture",
             request->kernel->entry);
-    return status;
+    return GNF_OK;
 }
 
 /* Variants share kernels, the second pass of a split for instance: then their rows have one entry and one

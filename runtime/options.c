@@ -15,12 +15,17 @@ const struct gnf_option_row gnf_option_rows[] = {
     [GNF_OPTION_CACHE_LIMIT] = {"GNFUSE_CACHE_LIMIT",
                                 "size of that folder in MiB, oldest out first; default 1024"},
     [GNF_OPTION_PACK_PATH] = {"GNFUSE_PACK_PATH", "kernel packs to load, colon-separated"},
+    [GNF_OPTION_DB] = {"GNFUSE_DB",
+                       "the user's tuning database; default $XDG_CONFIG_HOME/gnfuse/tuned.jsonl"},
     [GNF_OPTION_JIT] = {"GNFUSE_JIT", "on, or off to never compile; default on"},
     [GNF_OPTION_LOG] = {"GNFUSE_LOG", "error, warning, info or debug: log to standard error"},
+    [GNF_OPTION_PROGRAM] = {"GNFUSE_PROGRAM", "the program that gnf_tune() starts; default gnfuse on PATH"},
     [GNF_OPTION_XDG_CACHE_HOME] = {"XDG_CACHE_HOME", "where caches are kept; default $HOME/.cache"},
-    [GNF_OPTION_HOME] = {"HOME", "the user's folder, for the default of XDG_CACHE_HOME"},
+    [GNF_OPTION_XDG_CONFIG_HOME] = {"XDG_CONFIG_HOME", "where settings are kept; default $HOME/.config"},
+    [GNF_OPTION_HOME] = {"HOME", "the user's folder, for the defaults of the last two"},
     [GNF_OPTION_CUDA_HOME] = {"CUDA_HOME", "a CUDA toolkit, searched for NVRTC"},
     [GNF_OPTION_CUDA_PATH] = {"CUDA_PATH", "a CUDA toolkit, searched for NVRTC after CUDA_HOME"},
+    [GNF_OPTION_TMPDIR] = {"TMPDIR", "where gnf_tune() puts packs that came from memory; default /tmp"},
     [GNF_OPTION_COUNT] = {NULL, NULL},
 };
 
@@ -57,6 +62,23 @@ gnf_status gnf_struct_read(const void *given, void *out, size_t known, const cha
     return GNF_OK;
 }
 
+gnf_status gnf_struct_write(void *out, const void *from, size_t known, const char *what, const char *type)
+{
+    enum { LARGEST = 4096 };
+    size_t size;
+
+    if (!out)
+        return gnf_fail(GNF_INVALID_ARGUMENT, "%s is null", what);
+    memcpy(&size, out, sizeof size);
+    if (size < sizeof size || size > LARGEST)
+        return gnf_fail(GNF_INVALID_ARGUMENT, "%s.size = %zu: allowed is sizeof(%s), %zu here", what, size,
+                        type, known);
+    memset(out, 0, size);
+    memcpy(out, from, size < known ? size : known);
+    memcpy(out, &size, sizeof size);
+    return GNF_OK;
+}
+
 static gnf_status copy_text(char **out, const char *text)
 {
     if (!text)
@@ -76,23 +98,35 @@ static gnf_status join(char **out, const char *folder, const char *rest)
     return GNF_OK;
 }
 
-/* A relative XDG_CACHE_HOME is to be ignored (its specification says so), and so is a HOME that is relative
- * or not there: nothing may be written into the working directory, and a home is not ours to make. */
-static gnf_status resolve_cache_dir(const char *given, char **out)
+/* What lies in one of the user's base folders: named by call or by its own variable, else `in_base` below the
+ * base folder's variable, else `in_home` below HOME. A relative base folder is to be ignored (its
+ * specification says so), and so is a HOME that is relative or not there: nothing may be written into the
+ * working directory, and a home is not ours to make. */
+struct place {
+    enum gnf_option own, base;
+    const char *in_base, *in_home;
+};
+
+static gnf_status resolve_place(const char *given, const struct place *place, char **out)
 {
-    const char *folder = given && *given ? given : gnf_option_environment(GNF_OPTION_CACHE_DIR);
+    const char *path = given && *given ? given : gnf_option_environment(place->own);
     struct stat info;
 
-    if (folder)
-        return copy_text(out, folder);
-    folder = gnf_option_environment(GNF_OPTION_XDG_CACHE_HOME);
-    if (folder && folder[0] == '/')
-        return join(out, folder, "/gnfuse");
-    folder = gnf_option_environment(GNF_OPTION_HOME);
-    if (folder && folder[0] == '/' && stat(folder, &info) == 0 && S_ISDIR(info.st_mode))
-        return join(out, folder, "/.cache/gnfuse");
+    if (path)
+        return copy_text(out, path);
+    path = gnf_option_environment(place->base);
+    if (path && path[0] == '/')
+        return join(out, path, place->in_base);
+    path = gnf_option_environment(GNF_OPTION_HOME);
+    if (path && path[0] == '/' && stat(path, &info) == 0 && S_ISDIR(info.st_mode))
+        return join(out, path, place->in_home);
     return GNF_OK;
 }
+
+static const struct place cache_dir = {GNF_OPTION_CACHE_DIR, GNF_OPTION_XDG_CACHE_HOME, "/gnfuse",
+                                       "/.cache/gnfuse"};
+static const struct place database = {GNF_OPTION_DB, GNF_OPTION_XDG_CONFIG_HOME, "/gnfuse/tuned.jsonl",
+                                      "/.config/gnfuse/tuned.jsonl"};
 
 static gnf_status resolve_limit(const char *text, int64_t *bytes)
 {
@@ -156,7 +190,9 @@ static gnf_status resolve(const gnf_context_options *given, struct gnf_options *
     GNF_TRY(copy_text(&out->driver, either(given->driver, GNF_OPTION_CUDA_DRIVER)));
     GNF_TRY(copy_text(&out->nvrtc, either(given->nvrtc, GNF_OPTION_NVRTC)));
     GNF_TRY(copy_text(&out->pack_path, either(given->pack_path, GNF_OPTION_PACK_PATH)));
-    return resolve_cache_dir(given->cache_dir, &out->cache_dir);
+    GNF_TRY(copy_text(&out->program, gnf_option_environment(GNF_OPTION_PROGRAM)));
+    GNF_TRY(resolve_place(given->db, &database, &out->db));
+    return resolve_place(given->cache_dir, &cache_dir, &out->cache_dir);
 }
 
 gnf_status gnf_options_resolve(const gnf_context_options *given, struct gnf_options *out)
@@ -178,5 +214,7 @@ void gnf_options_free(struct gnf_options *options)
     free(options->nvrtc);
     free(options->cache_dir);
     free(options->pack_path);
+    free(options->db);
+    free(options->program);
     memset(options, 0, sizeof *options);
 }

@@ -12,6 +12,8 @@ struct gnf_options {
     char *nvrtc;         /* path, or NULL for the search by version */
     char *cache_dir;     /* resolved folder, or NULL where no folder can be named */
     char *pack_path;     /* colon-separated, or NULL */
+    char *db;            /* the user's tuning database, or NULL where none can be named */
+    char *program;       /* the gnfuse program that tunes, or NULL for gnfuse on PATH */
     int64_t cache_limit; /* bytes */
     bool jit;
     struct gnf_log log;
@@ -23,12 +25,16 @@ enum gnf_option {
     GNF_OPTION_CACHE_DIR,
     GNF_OPTION_CACHE_LIMIT,
     GNF_OPTION_PACK_PATH,
+    GNF_OPTION_DB,
     GNF_OPTION_JIT,
     GNF_OPTION_LOG,
+    GNF_OPTION_PROGRAM,
     GNF_OPTION_XDG_CACHE_HOME,
+    GNF_OPTION_XDG_CONFIG_HOME,
     GNF_OPTION_HOME,
     GNF_OPTION_CUDA_HOME,
     GNF_OPTION_CUDA_PATH,
+    GNF_OPTION_TMPDIR,
     GNF_OPTION_COUNT
 };
 
@@ -52,5 +58,8 @@ void gnf_options_free(struct gnf_options *options);
  * fine as long as what we do not know is zero. `what` names the argument: "options". The size field of *out
  * is `known`. */
 gnf_status gnf_struct_read(const void *given, void *out, size_t known, const char *what);
+/* The other way: fills in a caller's struct, whose size field says how much of it there is, from ours. Fields
+ * that we do not have become zero. `what` and `type` are for messages: "info", "gnf_plan_info". */
+gnf_status gnf_struct_write(void *out, const void *from, size_t known, const char *what, const char *type);
 
 #endif

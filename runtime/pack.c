@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 #include <zstd.h>
 
 static const char magic[8] = "gnfpack\n";
@@ -25,6 +26,7 @@ struct entry {
 };
 struct gnf_pack {
     char *name;
+    char *path;       /* absolute, where it came from a file */
     char *content;    /* all that was compressed */
     json_t *manifest; /* owns the strings of entries and variants */
     const char *blob;
@@ -403,8 +405,31 @@ gnf_status gnf_pack_load(struct gnf_pack **pack, const char *path)
     fclose(file);
     if (status == GNF_OK)
         status = gnf_pack_read(pack, data, size, path);
+    if (status == GNF_OK)
+        (*pack)->path = realpath(path, NULL); /* the working directory may be another one later */
     free(data);
     return status;
+}
+
+gnf_status gnf_pack_write(const struct gnf_pack *pack, void **data, size_t *size)
+{
+    size_t content_size = (size_t)(pack->blob - pack->content) + pack->blob_size;
+    size_t room = ZSTD_compressBound(content_size);
+    unsigned char *out = malloc(HEADER + room);
+    if (!out)
+        return gnf_fail(GNF_OUT_OF_MEMORY, "pack %s: no host memory", pack->name);
+    memset(out, 0, HEADER);
+    memcpy(out, magic, sizeof magic);
+    out[sizeof magic] = FORMAT;
+    size_t written = ZSTD_compress(out + HEADER, room, pack->content, content_size, 1);
+    if (ZSTD_isError(written)) {
+        free(out);
+        return gnf_fail(GNF_OUT_OF_MEMORY, "pack %s: cannot be compressed: %s", pack->name,
+                        ZSTD_getErrorName(written));
+    }
+    *data = out;
+    *size = HEADER + written;
+    return GNF_OK;
 }
 
 void gnf_pack_free(struct gnf_pack *pack)
@@ -424,6 +449,7 @@ void gnf_pack_free(struct gnf_pack *pack)
     free(pack->part);
     json_decref(pack->manifest);
     free(pack->content);
+    free(pack->path);
     free(pack->name);
     free(pack);
 }
@@ -431,6 +457,11 @@ void gnf_pack_free(struct gnf_pack *pack)
 const char *gnf_pack_name(const struct gnf_pack *pack)
 {
     return pack->name;
+}
+
+const char *gnf_pack_path(const struct gnf_pack *pack)
+{
+    return pack->path;
 }
 
 const struct gnf_variant *gnf_pack_find(const struct gnf_pack *pack, const char *key, int *count)
@@ -467,5 +498,37 @@ gnf_status gnf_pack_source(const struct gnf_pack *pack, const struct gnf_kernel 
         out += part->size;
     }
     *out = '\0';
+    return GNF_OK;
+}
+
+static void hash_kernel(XXH3_state_t *state, const struct gnf_pack *pack, const struct gnf_kernel *kernel)
+{
+    unsigned char length[8];
+    uint64_t size = 0;
+    for (int i = 0; i < kernel->part_count; i++)
+        size += pack->part[kernel->part[i]].size;
+    for (int i = 0; i < 8; i++)
+        length[i] = (unsigned char)(size >> (8 * i));
+    XXH3_128bits_update(state, length, sizeof length);
+    for (int i = 0; i < kernel->part_count; i++) {
+        const struct part *part = &pack->part[kernel->part[i]];
+        XXH3_128bits_update(state, pack->blob + part->at, part->size);
+    }
+}
+
+gnf_status gnf_pack_source_hash(const struct gnf_pack *pack, const struct gnf_variant *variant, char hash[33])
+{
+    XXH128_canonical_t canonical;
+    XXH3_state_t *state = XXH3_createState();
+    if (!state)
+        return gnf_fail(GNF_OUT_OF_MEMORY, "pack %s: %s: no host memory for the source's hash", pack->name,
+                        variant->name);
+    XXH3_128bits_reset(state);
+    for (int i = 0; i < variant->kernel_count; i++)
+        hash_kernel(state, pack, &variant->kernel[i]);
+    XXH128_canonicalFromHash(&canonical, XXH3_128bits_digest(state));
+    XXH3_freeState(state);
+    for (size_t i = 0; i < sizeof canonical.digest; i++)
+        snprintf(hash + 2 * i, 3, "%02x", canonical.digest[i]);
     return GNF_OK;
 }

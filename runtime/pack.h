@@ -43,8 +43,12 @@ struct gnf_pack;
 /* Copies what it needs. `name` is for messages. */
 gnf_status gnf_pack_read(struct gnf_pack **pack, const void *data, size_t size, const char *name);
 gnf_status gnf_pack_load(struct gnf_pack **pack, const char *path);
+/* The bytes of a pack with the same content, as gnf_pack_read() takes them; the caller frees them. */
+gnf_status gnf_pack_write(const struct gnf_pack *pack, void **data, size_t *size);
 void gnf_pack_free(struct gnf_pack *pack);
 const char *gnf_pack_name(const struct gnf_pack *pack);
+/* Of the file it was loaded from; NULL where it came from memory. */
+const char *gnf_pack_path(const struct gnf_pack *pack);
 
 /* Variants of a problem key or of a chain (struct gnf_problem), in the generator's order of preference; NULL
  * and 0 if the pack has none. They live as long as the pack. */
@@ -54,6 +58,11 @@ const char *gnf_pack_entry(const struct gnf_pack *pack, int i, const struct gnf_
                            int *count);
 /* The kernel's whole source, NUL-terminated; the caller frees it. */
 gnf_status gnf_pack_source(const struct gnf_pack *pack, const struct gnf_kernel *kernel, char **source);
+
+/* XXH3-128 of the sources of all its kernels, each after its length, as 32 hexadecimal digits: what a tuning
+ * record is about. */
+gnf_status gnf_pack_source_hash(const struct gnf_pack *pack, const struct gnf_variant *variant,
+                                char hash[33]);
 
 /* The pack of the shipped problems, embedded at build time. */
 extern const unsigned char gnf_embedded_pack[];

@@ -1,23 +1,10 @@
 #include "plan.h"
-#include <inttypes.h>
+#include "tune.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { DEFAULT_ALIGNMENT = 16, LARGEST_ALIGNMENT = 4096 };
-
-/* One search for variants. */
-struct search {
-    gnf_context *context;
-    const struct gnf_problem *problem;
-};
-/* Where it stands. */
-struct found {
-    int key, next_pack;
-    const struct gnf_pack *pack;
-    const struct gnf_variant *variants;
-    int count;
-};
 
 gnf_status gnf_plan_supported(const struct gnf_problem *problem, const char *text)
 {
@@ -35,70 +22,6 @@ gnf_status gnf_plan_supported(const struct gnf_problem *problem, const char *tex
                 stage->op->name);
     }
     return GNF_OK;
-}
-
-/* Steps to the next entry for the problem: exact keys in all packs before chains, the last pack loaded first.
- * False past the last; start from all zeros. */
-static bool next_entry(const struct search *search, struct found *found)
-{
-    const char *const keys[] = {search->problem->key, search->problem->chain};
-    for (; found->key < 2; found->key++, found->next_pack = 0)
-        while ((found->pack = gnf_context_pack(search->context, found->next_pack))) {
-            found->next_pack++;
-            found->variants = gnf_pack_find(found->pack, keys[found->key], &found->count);
-            if (found->variants)
-                return true;
-        }
-    return false;
-}
-
-static gnf_status no_kernel(const struct search *search)
-{
-    return gnf_fail(
-        GNF_NO_KERNEL,
-        "no loaded pack has the chain '%s'; make one with  gnfuse-gen '%s' -o FILE  and name FILE in "
-        "GNFUSE_PACK_PATH or load it",
-        search->problem->chain, search->problem->text);
-}
-
-static gnf_status choose_default(const struct search *search, unsigned alignment, struct gnf_choice *choice)
-{
-    const struct gnf_device *device = &search->context->device;
-    gnf_status status = GNF_NO_KERNEL;
-    for (struct found found = {0}; next_entry(search, &found);) {
-        status = gnf_choice_default(choice, found.pack, found.variants, found.count, search->problem,
-                                    alignment, device);
-        if (status == GNF_OK)
-            return GNF_OK;
-    }
-    return status == GNF_NO_KERNEL ? no_kernel(search) : status;
-}
-
-static gnf_status no_variant(const struct search *search, const char *name)
-{
-    char names[4096];
-    size_t length = 0;
-    for (struct found found = {0}; next_entry(search, &found);)
-        for (int i = 0; i < found.count && length + 256 < sizeof names; i++)
-            length += (size_t)snprintf(names + length, sizeof names - length, "%s%s", length ? ", " : "",
-                                       found.variants[i].name);
-    if (!length)
-        return no_kernel(search);
-    return gnf_fail(GNF_INVALID_ARGUMENT, "variant = '%s': '%s' has %s", name, search->problem->text, names);
-}
-
-static gnf_status choose_named(const struct search *search, const char *name, unsigned alignment,
-                               struct gnf_choice *choice)
-{
-    for (struct found found = {0}; next_entry(search, &found);)
-        for (int i = 0; i < found.count; i++) {
-            if (strcmp(found.variants[i].name, name))
-                continue;
-            *choice = (struct gnf_choice){.pack = found.pack, .variant = &found.variants[i]};
-            GNF_TRY(gnf_choice_check(choice, search->problem, alignment, &search->context->device));
-            return gnf_choice_size(choice, search->problem);
-        }
-    return no_variant(search, name);
 }
 
 /* Number of kernels that come before the choice's own, and of all, are for the log. */
@@ -124,21 +47,15 @@ static gnf_status check_options(const gnf_plan_options *options, struct gnf_prob
                                 unsigned *alignment)
 {
     unsigned element = (unsigned)gnf_dtype_size(problem->dtype);
-    int64_t samples = problem->samples >= 0 ? problem->samples : options->samples;
     *alignment = options->alignment ? options->alignment : DEFAULT_ALIGNMENT;
     if (*alignment & (*alignment - 1) || *alignment < element || *alignment > LARGEST_ALIGNMENT)
         return gnf_fail(GNF_INVALID_ARGUMENT,
                         "alignment = %u: allowed are powers of two from %u (one %s element) to %d",
                         *alignment, element, gnf_dtype_name(problem->dtype), LARGEST_ALIGNMENT);
-    if (problem->samples < 0 && options->samples <= 0)
-        return gnf_fail(GNF_INVALID_ARGUMENT,
-                        "samples = %" PRId64 ": the problem leaves N open, so allowed are 1 and more",
-                        options->samples);
-    if (options->samples && options->samples != samples)
-        return gnf_fail(GNF_INVALID_ARGUMENT,
-                        "samples = %" PRId64 ": the problem says N = %" PRId64 ", so allowed are 0 and that",
-                        options->samples, samples);
-    return gnf_problem_set_samples(problem, samples);
+    if (options->tune != 0 && options->tune != 1)
+        return gnf_fail(GNF_INVALID_ARGUMENT, "tune = %d: allowed are 0 and 1", options->tune);
+    GNF_TRY(gnf_tune_check_budget(options->tune_budget, "tune_budget"));
+    return gnf_problem_take_samples(problem, options->samples);
 }
 
 static void fill_arguments(struct gnf_plan *plan)
@@ -155,7 +72,6 @@ static void fill_arguments(struct gnf_plan *plan)
 static gnf_status create(struct gnf_plan *plan, const char *text, const gnf_plan_options *options)
 {
     struct gnf_problem *problem = &plan->problem;
-    const struct search search = {plan->context, problem};
     unsigned alignment;
     GNF_TRY(gnf_problem_parse(text, problem));
     GNF_TRY(gnf_plan_supported(problem, text));
@@ -165,15 +81,23 @@ static gnf_status create(struct gnf_plan *plan, const char *text, const gnf_plan
     plan->empty = plan->x_elements == 0;
     plan->in_place = problem->reduction < 0;
 
-    if (options->variant)
-        GNF_TRY(choose_named(&search, options->variant, alignment, &plan->choice));
-    else
-        GNF_TRY(choose_default(&search, alignment, &plan->choice));
-    plan->match = options->variant ? "named" : plan->choice.variant->generic ? "generic" : "default";
+    struct gnf_choice_request request = {
+        .context = plan->context,
+        .problem = problem,
+        .variant = options->variant,
+        .alignment = alignment,
+        .stream = options->stream,
+    };
+    GNF_TRY(gnf_choice_make(&request, &plan->choice));
+    bool known = options->variant || plan->choice.match == gnf_match_names[GNF_MATCH_EXACT];
+    if (options->tune && !known && !plan->empty && gnf_tune_on_first_use(plan->context, problem, options))
+        GNF_TRY(gnf_choice_make(&request, &plan->choice));
     unsigned element = (unsigned)gnf_dtype_size(problem->dtype);
     bool two = plan->choice.variant->alignment > element;
+    request.variant = NULL;
+    request.alignment = element;
     if (two)
-        GNF_TRY(choose_default(&search, element, &plan->fallback));
+        GNF_TRY(gnf_choice_make(&request, &plan->fallback));
     if (!plan->empty) {
         int first = plan->choice.variant->kernel_count,
             total = first + (two ? plan->fallback.variant->kernel_count : 0);
@@ -229,30 +153,21 @@ gnf_status gnf_plan_get_info(const gnf_plan *plan, gnf_plan_info *info)
 {
     if (!plan)
         return gnf_fail(GNF_INVALID_ARGUMENT, "plan is null");
-    if (!info)
-        return gnf_fail(GNF_INVALID_ARGUMENT, "info is null");
-    size_t size = info->size;
-    if (size < sizeof size || size > 4096)
-        return gnf_fail(GNF_INVALID_ARGUMENT, "info.size = %zu: allowed is sizeof(gnf_plan_info), %zu here",
-                        size, sizeof *info);
     const struct gnf_variant *variant = plan->choice.variant;
     gnf_plan_info known = {
-        .size = size,
         .problem = plan->problem.text,
         .variant = variant->name,
         .fallback = plan->fallback.variant->name,
-        .match = plan->match,
+        .match = plan->choice.match,
         .workspace_size = plan->workspace_size,
         .x_elements = plan->x_elements,
         .y_elements = plan->y_elements,
         .kernels = plan->empty ? 0 : (unsigned)variant->kernel_count,
         .registers = plan->choice.registers,
+        .recorded_us = plan->choice.recorded_us,
     };
     for (int i = 0; i < variant->kernel_count; i++)
         if (variant->kernel[i].shared_bytes > known.shared_bytes)
             known.shared_bytes = variant->kernel[i].shared_bytes;
-    if (size > sizeof known)
-        memset((char *)info + sizeof known, 0, size - sizeof known);
-    memcpy(info, &known, size < sizeof known ? size : sizeof known);
-    return GNF_OK;
+    return gnf_struct_write(info, &known, sizeof known, "info", "gnf_plan_info");
 }

@@ -527,6 +527,19 @@ gnf_status gnf_problem_set_samples(struct gnf_problem *problem, int64_t samples)
     return GNF_OK;
 }
 
+gnf_status gnf_problem_take_samples(struct gnf_problem *problem, int64_t given)
+{
+    int64_t samples = problem->samples >= 0 ? problem->samples : given;
+    if (problem->samples < 0 && given <= 0)
+        return gnf_fail(GNF_INVALID_ARGUMENT,
+                        "samples = %" PRId64 ": the problem leaves N open, so allowed are 1 and more", given);
+    if (given && given != samples)
+        return gnf_fail(GNF_INVALID_ARGUMENT,
+                        "samples = %" PRId64 ": the problem says N = %" PRId64 ", so allowed are 0 and that",
+                        given, samples);
+    return gnf_problem_set_samples(problem, samples);
+}
+
 gnf_status gnf_problem_elements(const struct gnf_problem *problem, int64_t samples, int64_t *x, int64_t *y)
 {
     int64_t size = (int64_t)gnf_dtype_size(problem->dtype), bytes;

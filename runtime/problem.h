@@ -108,6 +108,9 @@ gnf_status gnf_problem_refuse(gnf_status status, const char *text, int at, const
     __attribute__((format(printf, 4, 5)));
 /* Fills in N where the text has *: `samples` and `text` change. */
 gnf_status gnf_problem_set_samples(struct gnf_problem *problem, int64_t samples);
+/* The same with an option's value: 0 or the text's N where that says one, else 1 or more.
+ * GNF_INVALID_ARGUMENT. */
+gnf_status gnf_problem_take_samples(struct gnf_problem *problem, int64_t given);
 /* Writes text, key and chain from the rest. False if the canonical text is too long; *length is what it
  * needs. */
 bool gnf_problem_spell(struct gnf_problem *problem, int *length);

@@ -4,6 +4,7 @@ import ctypes
 import json
 import os
 import random
+import re
 import shutil
 import struct
 import subprocess
@@ -12,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from generator import VERSION, pack
+from generator import VERSION, pack, shipped
 from generator.__main__ import make_pack, read_problem_file
 from generator.problem import ProblemError, parse
 from generator.render import Renderer
@@ -123,6 +124,12 @@ def test_stages_without_kernels_are_pointed_at(text, column):
 def test_problem_file(tmp_path):
     (tmp_path / "problems").write_text("# comment\n\n  f32[2,4] | groupnorm(2)  \n#\n", encoding="utf-8")
     assert read_problem_file(tmp_path / "problems") == ["f32[2,4] | groupnorm(2)"]
+
+
+def test_shipped_problems_as_c():
+    """Every text once, spelled canonically, as a C string."""
+    text = shipped.source(["f32[8,4]|groupnorm( 2 )", "f32[*,4] | groupnorm(2)", "f32[8,4] | groupnorm(2)"])
+    assert re.findall(r"^    (.*),$", text, re.M) == ['"f32[8,4] | groupnorm(2)"', '"f32[*,4] | groupnorm(2)"', "NULL"]
 
 
 # ---- the frame

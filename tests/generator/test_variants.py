@@ -139,3 +139,15 @@ def test_scope_of_expressions():
     assert (scope["rows"], scope["widest"], scope["vector_divides"](8)) == (False, 4, True)
     assert variants.names(parse("f16[2,6,7]:nhwc | groupnorm(1)"))["widest"] == 2
     assert scope["round_up"](5, 4) == 8 and math.isclose(scope["log2"](8), 3)
+
+
+def test_number_of_variants():
+    """More and fewer than the default, cheapest first, what every device and pointer needs always among them."""
+    problem = parse("f16[2,64,1024]:nhwc | groupnorm(8)")
+    names = {n: [v.name for v in variants.enumerate_variants(problem, STRATEGIES, most=n)] for n in (1, 24, 400)}
+    assert len(names[1]) <= 4 and len(names[24]) <= 27 < len(names[400])
+    assert names[24][:24] == names[400][:24] and names[1][0] == names[24][0]
+    assert names[24] == [v.name for v in variants.enumerate_variants(problem, STRATEGIES)]
+    for most in (1, 400):
+        found = variants.enumerate_variants(problem, STRATEGIES, most=most)
+        assert any(v.alignment == problem.element for v in found)

@@ -30,6 +30,7 @@ static void test_open(void **state)
     (void)state;
     assert_int_equal(gnf_driver_open(&driver, stub), GNF_OK);
     assert_string_equal(driver.path, stub);
+    assert_false(driver.simulated);
 #define FILLED(name) assert_true(driver.name != NULL);
     GNF_DRIVER_FUNCTIONS(FILLED)
     gnf_driver_close(&driver);

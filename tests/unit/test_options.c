@@ -39,6 +39,7 @@ static void test_defaults(void **state)
     assert_null(options.driver);
     assert_null(options.nvrtc);
     assert_null(options.pack_path);
+    assert_null(options.db);
     assert_null(options.cache_dir); /* no HOME: memory only, and never the working directory */
     assert_true(options.jit);
     assert_true(options.cache_limit == (int64_t)1024 << 20);
@@ -63,6 +64,7 @@ static void test_environment_and_call(void **state)
                                  .nvrtc = "/call/nvrtc",
                                  .cache_dir = "/call/cache",
                                  .pack_path = "/call/pack",
+                                 .db = "/call/db",
                                  .jit = "on"};
     struct gnf_options options;
 
@@ -72,12 +74,14 @@ static void test_environment_and_call(void **state)
     setenv("GNFUSE_CACHE_DIR", "/env/cache", 1);
     setenv("GNFUSE_PACK_PATH", "/env/a:/env/b", 1);
     setenv("GNFUSE_CACHE_LIMIT", "3", 1);
+    setenv("GNFUSE_DB", "/env/db", 1);
     setenv("GNFUSE_JIT", "off", 1);
     assert_int_equal(gnf_options_resolve(NULL, &options), GNF_OK);
     assert_string_equal(options.driver, "/env/cuda");
     assert_string_equal(options.nvrtc, "/env/nvrtc");
     assert_string_equal(options.cache_dir, "/env/cache");
     assert_string_equal(options.pack_path, "/env/a:/env/b");
+    assert_string_equal(options.db, "/env/db");
     assert_true(options.cache_limit == 3 << 20);
     assert_false(options.jit);
     gnf_options_free(&options);
@@ -87,14 +91,17 @@ static void test_environment_and_call(void **state)
     assert_string_equal(options.nvrtc, "/call/nvrtc");
     assert_string_equal(options.cache_dir, "/call/cache");
     assert_string_equal(options.pack_path, "/call/pack");
+    assert_string_equal(options.db, "/call/db");
     assert_true(options.jit);
     gnf_options_free(&options);
 
     /* Empty is unset. */
     setenv("GNFUSE_CACHE_DIR", "", 1);
+    setenv("GNFUSE_DB", "", 1);
     setenv("GNFUSE_JIT", "", 1);
     assert_int_equal(gnf_options_resolve(NULL, &options), GNF_OK);
     assert_null(options.cache_dir);
+    assert_null(options.db);
     assert_true(options.jit);
     gnf_options_free(&options);
 }
@@ -126,6 +133,39 @@ static void test_cache_folder(void **state)
             assert_string_equal(options.cache_dir, rows[i].folder);
         else
             assert_null(options.cache_dir);
+        gnf_options_free(&options);
+    }
+}
+
+static void test_database(void **state)
+{
+    struct {
+        const char *xdg, *home, *path;
+    } rows[] = {
+        {"/xdg", "/", "/xdg/gnfuse/tuned.jsonl"},
+        {NULL, "/", "//.config/gnfuse/tuned.jsonl"},
+        {"relative", "/", "//.config/gnfuse/tuned.jsonl"},
+        {"relative", NULL, NULL},
+        {NULL, "relative", NULL},
+        {NULL, "/there/is/no/such/home", NULL},
+        {NULL, "", NULL},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct gnf_options options;
+        clear_environment();
+        setenv("XDG_CACHE_HOME", "/cache", 1); /* is no place for it */
+        if (rows[i].xdg)
+            setenv("XDG_CONFIG_HOME", rows[i].xdg, 1);
+        if (rows[i].home)
+            setenv("HOME", rows[i].home, 1);
+        assert_int_equal(gnf_options_resolve(NULL, &options), GNF_OK);
+        if (rows[i].path)
+            assert_string_equal(options.db, rows[i].path);
+        else
+            assert_null(options.db);
+        assert_string_equal(options.cache_dir, "/cache/gnfuse");
         gnf_options_free(&options);
     }
 }
@@ -311,9 +351,9 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, scratch_teardown)
     const struct CMUnitTest tests[] = {
         TEST(test_defaults),     TEST(test_table),      TEST(test_environment_and_call),
-        TEST(test_cache_folder), TEST(test_bad_values), TEST(test_sizes),
-        TEST(test_log_levels),   TEST(test_long_line),  TEST(test_message),
-        TEST(test_names),        TEST(test_locale),
+        TEST(test_cache_folder), TEST(test_database),   TEST(test_bad_values),
+        TEST(test_sizes),        TEST(test_log_levels), TEST(test_long_line),
+        TEST(test_message),      TEST(test_names),      TEST(test_locale),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

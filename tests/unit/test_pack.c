@@ -94,6 +94,57 @@ static void good_pack(void **state)
     gnf_pack_free(pack);
 }
 
+/* Of the sources of all kernels of a variant, and of nothing else. */
+static void source_hash(void **state)
+{
+    static const char moved[] = "secondfirst";
+    struct gnf_pack *pack, *same;
+    char a[33], b[33], c[33];
+    size_t size;
+    int count;
+    (void)state;
+    assert_int_equal(read_text(&pack, manifest, strlen(manifest)), GNF_OK);
+    struct gnf_variant variant = *gnf_pack_find(pack, "f32[*,8,4] | groupnorm(2)", &count);
+    assert_int_equal(gnf_pack_source_hash(pack, &variant, a), GNF_OK);
+    assert_int_equal(strlen(a), 32);
+    assert_int_equal(strspn(a, "0123456789abcdef"), 32);
+    /* XXH3-128 of 16 in eight bytes and "firstsecondfirst"; it is in every database, and must stay. */
+    assert_string_equal(a, "7aa43ce8db243c62d0bf374a3866cee6");
+    /* the same text in other parts, another name and other limits: the same */
+    const int whole[] = {0, 1, 0}, split[] = {0, 1}, rest[] = {0}, other[] = {1, 0, 0};
+    variant.name = "other";
+    variant.alignment = 4;
+    variant.kernel[0].part = whole;
+    variant.kernel[0].part_count = 3;
+    variant.kernel[0].block = 96;
+    assert_int_equal(gnf_pack_source_hash(pack, &variant, b), GNF_OK);
+    assert_string_equal(a, b);
+    /* the same bytes in two kernels, and another order: not the same */
+    variant.kernel[0].part = split;
+    variant.kernel[0].part_count = 2;
+    variant.kernel[1] = variant.kernel[0];
+    variant.kernel[1].part = rest;
+    variant.kernel[1].part_count = 1;
+    variant.kernel_count = 2;
+    assert_int_equal(gnf_pack_source_hash(pack, &variant, b), GNF_OK);
+    assert_string_not_equal(a, b);
+    variant.kernel_count = 1;
+    variant.kernel[0].part = other;
+    variant.kernel[0].part_count = 3;
+    assert_int_equal(gnf_pack_source_hash(pack, &variant, c), GNF_OK);
+    assert_string_not_equal(a, c);
+    assert_string_not_equal(b, c);
+    /* another pack's bytes */
+    unsigned char *data = make_pack(manifest, strlen(manifest), moved, &size);
+    assert_int_equal(gnf_pack_read(&same, data, size, "moved"), GNF_OK);
+    assert_int_equal(gnf_pack_source_hash(same, gnf_pack_find(same, "f32[*,8,4] | groupnorm(2)", &count), b),
+                     GNF_OK);
+    assert_string_not_equal(a, b);
+    free(data);
+    gnf_pack_free(same);
+    gnf_pack_free(pack);
+}
+
 /* The manifest with the first `old` replaced is refused, with a message that has all of `words`. */
 static void refused(const char *old, const char *new, const char *const words[4])
 {
@@ -293,8 +344,9 @@ static void files(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(good_pack),        cmocka_unit_test(bad_fields),    cmocka_unit_test(damage),
-        cmocka_unit_test(mutated_manifest), cmocka_unit_test(hostile_sizes), cmocka_unit_test(files),
+        cmocka_unit_test(good_pack), cmocka_unit_test(source_hash),      cmocka_unit_test(bad_fields),
+        cmocka_unit_test(damage),    cmocka_unit_test(mutated_manifest), cmocka_unit_test(hostile_sizes),
+        cmocka_unit_test(files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -33,17 +33,41 @@ static struct gnf_choice choose(int64_t samples, unsigned alignment, int capabil
 static void default_rule(void **state)
 {
     (void)state;
-    /* 8 groups a sample, 4 a block: 2 blocks a sample */
-    assert_string_equal(choose(33, 16, 90, 132).variant->name, "four.v4");
-    assert_int_equal(choose(33, 16, 90, 132).launch[0].grid, 66);
-    assert_string_equal(choose(32, 16, 90, 132).variant->name, "one.v1");
+    /* 8 groups a sample, 4 a block: 2 blocks a sample, of 12.5 KiB: a third of the machine will do */
+    assert_string_equal(choose(22, 16, 90, 132).variant->name, "four.v4");
+    assert_int_equal(choose(22, 16, 90, 132).launch[0].grid, 44);
+    assert_string_equal(choose(21, 16, 90, 132).variant->name, "one.v1");
     assert_string_equal(choose(33, 16, 75, 132).variant->name, "one.v1");
     assert_string_equal(choose(33, 8, 90, 132).variant->name, "one.v1");
-    /* none fills half of the machine: the one with the most blocks; of split.v4 its last kernel counts, 5 a
-     * sample */
+    /* none fills a third of the machine: the one with the most blocks; of split.v4 its last kernel counts, 5
+     * a sample */
     assert_string_equal(choose(1, 16, 90, 132).variant->name, "one.v1");
-    assert_string_equal(choose(1, 16, 90, 4).variant->name, "four.v4");
-    assert_string_equal(choose(1, 16, 90, 5).variant->name, "one.v1");
+    assert_string_equal(choose(1, 16, 90, 6).variant->name, "four.v4");
+    assert_string_equal(choose(1, 16, 90, 7).variant->name, "one.v1");
+}
+
+static void little_blocks(void **state)
+{
+    const struct gnf_device device = {.name = "d", .capability = 90, .multiprocessors = 132};
+    struct gnf_kernel whole = {.units_per_block = 1, .tile = 1, .cap = 1};
+    struct gnf_kernel tiles = {.units_per_block = 1, .tile = 1000, .cap = 100, .span = GNF_SPAN_GROUP};
+    const struct gnf_variant variants[] = {
+        {.name = "whole", .alignment = 4, .kernel_count = 1, .kernel = {whole}},
+        {.name = "tiles", .alignment = 4, .kernel_count = 1, .kernel = {tiles}},
+    };
+    struct gnf_choice choice;
+    struct gnf_problem problem;
+    (void)state;
+    assert_int_equal(gnf_problem_parse("f32[50,8,1536] | groupnorm(1)", &problem),
+                     GNF_OK); /* 48 KiB a block */
+    expect(gnf_choice_default(&choice, NULL, variants, 2, &problem, 16, &device), GNF_OK, NULL);
+    assert_string_equal(choice.variant->name, "whole");
+    assert_int_equal(gnf_problem_parse("f32[50,8,1537] | groupnorm(1)", &problem), GNF_OK);
+    expect(gnf_choice_default(&choice, NULL, variants, 2, &problem, 16, &device), GNF_OK, NULL);
+    assert_string_equal(choice.variant->name, "tiles");
+    assert_int_equal(gnf_problem_parse("f32[66,8,1537] | groupnorm(1)", &problem), GNF_OK);
+    expect(gnf_choice_default(&choice, NULL, variants, 2, &problem, 16, &device), GNF_OK, NULL);
+    assert_string_equal(choice.variant->name, "whole");
 }
 
 static void sizes(void **state)
@@ -233,9 +257,9 @@ static void empty(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(default_rule),      cmocka_unit_test(sizes),
-        cmocka_unit_test(creation),          cmocka_unit_test(refusals),
-        cmocka_unit_test(later_packs_first), cmocka_unit_test(empty),
+        cmocka_unit_test(default_rule), cmocka_unit_test(little_blocks), cmocka_unit_test(sizes),
+        cmocka_unit_test(creation),     cmocka_unit_test(refusals),      cmocka_unit_test(later_packs_first),
+        cmocka_unit_test(empty),
     };
     return cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

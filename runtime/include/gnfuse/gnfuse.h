@@ -87,15 +87,19 @@ typedef struct gnf_context_options {
     gnf_log_callback log;  /* NULL: standard error, if GNFUSE_LOG is set */
     void *log_user;
     gnf_log_level log_level; /* GNFUSE_LOG=error|warning|info|debug; default warning when log is given */
+    const char *db;          /* tuning database; GNFUSE_DB; default $XDG_CONFIG_HOME/gnfuse/tuned.jsonl */
 } gnf_context_options;
 
 /* Zero means the default in every field but size. */
 typedef struct gnf_plan_options {
     size_t size;         /* sizeof(gnf_plan_options) */
     int64_t samples;     /* N where the problem text says *; must be 0 or equal to the text's N otherwise */
-    const char *variant; /* name of a variant, "block.t256.v4.i4" for instance; NULL: the default rule */
+    const char *variant; /* name of a variant, "block.t256.v4.i4" for instance; NULL: the best one known */
     unsigned alignment;  /* bytes that every pointer passed to gnf_execute will be a multiple of; 0: 16 */
     gnf_stream stream;   /* where it will run; only asked whether it is being captured; NULL: do not ask */
+    int tune; /* 1: where no exact record is known and the stream does not capture, gnf_tune() first (seconds,
+                 in a child process), once a context for a problem and N; a failure is a warning in the log */
+    double tune_budget; /* seconds for that; 0: as long as it takes */
 } gnf_plan_options;
 
 enum { GNF_MAX_OPERANDS = 6 };
@@ -121,14 +125,60 @@ typedef struct gnf_plan_info {
     const char *problem;   /* canonical text, N filled in */
     const char *variant;   /* the variant taken */
     const char *fallback;  /* the one that execute takes for pointers below the plan's alignment */
-    const char *match;     /* why: "default", "named" or "generic" */
+    const char *match;     /* why: "exact", "older source", "other batch", "other gpu" (records of the tuning
+                              databases, best first), "default" (the default rule), "generic", or "named" */
     size_t workspace_size; /* bytes */
     int64_t x_elements;    /* elements of x */
     int64_t y_elements;    /* elements of y */
     unsigned kernels;      /* launches of one execution */
     int registers;         /* a thread, largest over the kernels */
     int shared_bytes;      /* dynamic shared memory a block, largest over the kernels */
+    double recorded_us;    /* time of the record it rests on; 0 without one */
 } gnf_plan_info;
+
+/* One variant that the loaded packs have for a problem. Strings live as long as the context. */
+typedef struct gnf_variant_info {
+    size_t size;            /* in: sizeof(gnf_variant_info) */
+    const char *name;       /* for gnf_plan_options.variant */
+    const char *strategy;   /* "block" */
+    const char *parameters; /* "threads 256, vector 4, items 4" */
+    unsigned alignment;     /* bytes every pointer must be a multiple of */
+    int capability;         /* the least compute capability, 80 for 8.0 */
+    unsigned kernels;       /* launches of one execution */
+    int shared_bytes;       /* dynamic shared memory a block, largest over the kernels */
+} gnf_variant_info;
+
+typedef struct gnf_tune_progress {
+    size_t size;         /* sizeof(gnf_tune_progress) of the library */
+    const char *variant; /* being compiled or measured; "" for none */
+    int done, total;     /* variants */
+    const char *best;    /* fastest so far; "" for none */
+    double best_us, elapsed_s;
+} gnf_tune_progress;
+/* Called on the thread that called gnf_tune(), at each step and twice a second at least. Another return value
+ * than 0 ends the tuning (within two seconds, and it is not called again); what was measured is kept. Must
+ * not call into the library. Strings live until it returns. */
+typedef int (*gnf_tune_callback)(void *user, const gnf_tune_progress *progress);
+
+/* Zero means the default in every field but size. */
+typedef struct gnf_tune_options {
+    size_t size;     /* sizeof(gnf_tune_options) */
+    int64_t samples; /* N where the problem text says * */
+    double budget;   /* seconds, 0 for as long as it takes, else up to 1e6; exceeded by one variant at most */
+    int again;       /* 1: also what is known already */
+    const char *program; /* gnfuse, whose child measures; GNFUSE_PROGRAM; default: the one on PATH */
+    gnf_tune_callback progress;
+    void *progress_user;
+} gnf_tune_options;
+
+typedef struct gnf_tune_report {
+    size_t size;                 /* in: sizeof(gnf_tune_report) */
+    char variant[128];           /* the one that plans take from now on */
+    char default_variant[128];   /* the default rule's */
+    double time_us, default_us;  /* 0: not known */
+    int measured, known, failed; /* variants: measured now, known before, wrong or impossible */
+    int complete;                /* 0: cut by budget or callback */
+} gnf_tune_report;
 
 /* MAJOR * 10000 + MINOR * 100 + PATCH of the library loaded. Needs no driver. */
 GNF_API int gnf_version(void);
@@ -166,6 +216,23 @@ GNF_API gnf_status gnf_plan_get_info(const gnf_plan *plan, gnf_plan_info *info);
  * be captured in a graph. For N = 0 (or no spatial element) it succeeds and launches nothing. Returns
  * GNF_INVALID_ARGUMENT, GNF_DRIVER_ERROR, GNF_OUT_OF_MEMORY (the driver's). */
 GNF_API gnf_status gnf_execute(const gnf_plan *plan, const gnf_arguments *arguments, gnf_stream stream);
+
+/* The i-th variant for the problem, in the packs' order, each name once; GNF_INVALID_ARGUMENT past the last
+ * one. Returns also GNF_INVALID_PROBLEM, GNF_NOT_SUPPORTED, GNF_NO_KERNEL. Thread-safety: safe. */
+GNF_API gnf_status gnf_get_variant(gnf_context *context, const char *problem, int i, gnf_variant_info *info);
+
+/* Measures the problem's variants on the context's device, checks each against a float64 reference, and
+ * appends the results to the tuning database, which this context's later plans use. All of it happens in a
+ * child process on buffers of its own: no tensor and no CUDA context of the caller is touched. Variants that
+ * have a record are not measured again. `report` may be NULL; after a failure it is all zeros. Blocks for
+ * seconds to minutes. Thread-safety: safe; two at once share the GPU and so disturb each other's times. The
+ * child gets the context's driver, compiler, packs (those from memory as files in TMPDIR meanwhile), cache
+ * and database, and the rest of the environment. Returns GNF_INVALID_ARGUMENT, GNF_INVALID_PROBLEM,
+ * GNF_NOT_SUPPORTED, GNF_TOO_LARGE, GNF_NO_KERNEL, GNF_IO (the program cannot be started or died, the
+ * database cannot be written), GNF_OUT_OF_MEMORY, and what the child met: GNF_NO_DEVICE, GNF_NO_COMPILER,
+ * GNF_DRIVER_ERROR... */
+GNF_API gnf_status gnf_tune(gnf_context *context, const char *problem, const gnf_tune_options *options,
+                            gnf_tune_report *report);
 
 #ifdef __cplusplus
 }
