@@ -7,7 +7,8 @@
 extern "C" {
 #endif
 
-/* The schedule of later launches, instead of CUDASIM_SEED. 0 runs blocks, warps and lanes in order. */
+/* The schedule of later launches and what the simulated clock draws, instead of CUDASIM_SEED. 0 runs blocks,
+ * warps and lanes in order. */
 void cudasim_seed(unsigned long long seed);
 /* Replaces what CUDASIM_FAIL injects and sets all counts of calls to 0. "" injects nothing.
  * "cuMemAlloc:3=2,cuLaunchKernelEx:1=700*,kernel:2=719*": the third cuMemAlloc returns 2; * after the result

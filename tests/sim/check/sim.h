@@ -53,6 +53,7 @@
     X(cuFuncGetAttribute)                                                                                    \
     X(cuFuncSetAttribute)                                                                                    \
     X(cuOccupancyMaxActiveBlocksPerMultiprocessor)                                                           \
+    X(cuOccupancyMaxActiveClusters)                                                                          \
     X(cuLaunchKernelEx)                                                                                      \
     X(cuGetErrorName)                                                                                        \
     X(cuGetErrorString)

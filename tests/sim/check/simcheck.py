@@ -89,7 +89,7 @@ def environment(flavour, engine, kernels, cc):
         ASAN_OPTIONS="detect_leaks=0",
         TSAN_OPTIONS="atexit_sleep_ms=0",
     )
-    for name in ("CUDASIM_DEVICES", "CUDASIM_FAIL", "CUDASIM_LAZY", "CUDASIM_MISSING", "CUDASIM_STACK"):
+    for name in ("CUDASIM_CLOCK", "CUDASIM_DEVICES", "CUDASIM_FAIL", "CUDASIM_LAZY", "CUDASIM_MISSING", "CUDASIM_STACK"):
         base.pop(name, None)
     if flavour != "plain":
         run = subprocess.run([*cc, f"-print-file-name=lib{flavour}.so"], capture_output=True, text=True, check=True)

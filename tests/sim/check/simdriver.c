@@ -189,7 +189,41 @@ static void test_modules(void)
     CHECK(v == 8);
     OK(cuOccupancyMaxActiveBlocksPerMultiprocessor(&v, f, 256, 80 << 10));
     CHECK(v == 2);
+    OK(cuOccupancyMaxActiveBlocksPerMultiprocessor(&v, f, 256, 164 << 10));
+    CHECK(v == 0); /* a block may have 163 KiB */
     leave(1);
+}
+static void test_clusters(void)
+{
+    static const struct {
+        unsigned size, shared;
+        int clusters;
+    } cases[] = {{1, 0, 132 * 8},           {2, 0, 66 * 8},     {2, 200 << 10, 66},
+                 {3, 200 << 10, 8 * 5 + 1}, {8, 200 << 10, 16}, {8, 228 << 10, 0}};
+    CUmodule m;
+    enter(0);
+    CUfunction f = kernel("valid", &m);
+    CUlaunchAttribute a = {.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, .value.clusterDim = {1, 1, 1}};
+    CUlaunchConfig c = {.gridDimX = 16,
+                        .gridDimY = 1,
+                        .gridDimZ = 1,
+                        .blockDimX = 256,
+                        .blockDimY = 1,
+                        .blockDimZ = 1,
+                        .attrs = &a,
+                        .numAttrs = 1};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int n = -1;
+        a.value.clusterDim.x = cases[i].size;
+        c.sharedMemBytes = cases[i].shared;
+        OK(cuOccupancyMaxActiveClusters(&n, f, &c));
+        CHECK(n == cases[i].clusters);
+    }
+    a.value.clusterDim.x = 16;
+    WANT(cuOccupancyMaxActiveClusters(&(int){0}, f, &c), CUDA_ERROR_INVALID_CLUSTER_SIZE);
+    OK(cuFuncSetAttribute(f, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1));
+    OK(cuOccupancyMaxActiveClusters(&(int){0}, f, &c));
+    leave(0);
 }
 static void test_launch_checks(void)
 {
@@ -416,9 +450,9 @@ static void test_threads(void)
 int main(void)
 {
     static void (*const tests[])(void) = {
-        test_start,     test_devices,       test_no_context,   test_contexts,
-        test_modules,   test_launch_checks, test_work_waits,   test_capture,
-        test_injection, test_many_blocks,   test_large_memory, test_threads,
+        test_start,       test_devices,       test_no_context, test_contexts, test_modules,
+        test_clusters,    test_launch_checks, test_work_waits, test_capture,  test_injection,
+        test_many_blocks, test_large_memory,  test_threads,
     };
     setenv("CUDASIM_DEVICES",
            "cc=9.0,memory=20g|cc=8.0,sms=16,name=Slice,memory=64m|cc=8.6|cc=8.9|cc=10.0|cc=12.0|cc=7.5", 1);

@@ -1,4 +1,5 @@
 // Start-up, injected failures, and contexts.
+#include "clock.h"
 #include "state.h"
 #include <algorithm>
 #include <cstdio>
@@ -115,6 +116,8 @@ CUresult cuInit(unsigned)
     std::lock_guard<std::recursive_mutex> guard(driver().lock);
     Driver &d = driver();
     if (!d.ready) {
+        if (*env_text("CUDASIM_CLOCK") && !clock_read(env_text("CUDASIM_CLOCK")))
+            return CUDA_ERROR_INVALID_VALUE;
         d.ready = true;
         d.process = getpid();
         d.lazy = env_number("CUDASIM_LAZY", 1);

@@ -10,8 +10,15 @@ namespace sim
 namespace
 {
 enum { MACHINE_CUDA = 190, OSABI_CUDA_2 = 0x41 };
+enum { SYSTEM_SHARED = 1024 }; // bytes of the system's own that the section has from sm_90 on
 // Attributes of .nv.info sections.
-enum { INFO_MAX_THREADS = 0x05, INFO_PARAMETER = 0x17, INFO_REGISTERS = 0x2f, INFO_CLUSTER = 0x3d };
+enum {
+    INFO_MAX_THREADS = 0x05,
+    INFO_FRAME = 0x11,
+    INFO_PARAMETER = 0x17,
+    INFO_REGISTERS = 0x2f,
+    INFO_CLUSTER = 0x3d
+};
 
 uint32_t u32(const unsigned char *q)
 {
@@ -102,7 +109,11 @@ Kernel cubin_kernel(const Cubin &cubin, unsigned index, const std::string &name)
     cubin.attributes(".nv.info", [&](int a, const unsigned char *q, unsigned n) {
         if (a == INFO_REGISTERS && n >= 8 && u32(q) == index)
             k.registers = (int)u32(q + 4);
+        if (a == INFO_FRAME && n >= 8 && u32(q) == index)
+            k.local = (int)u32(q + 4);
     });
+    if (const Elf64_Shdr *shared = cubin.section(".nv.shared." + name))
+        k.shared = (int)shared->sh_size - (cubin.arch() >= 90 ? SYSTEM_SHARED : 0);
     std::map<unsigned, unsigned> sizes; // by ordinal, as they come in any order
     cubin.attributes(".nv.info." + name, [&](int a, const unsigned char *q, unsigned n) {
         if (a == INFO_MAX_THREADS && n >= 12)

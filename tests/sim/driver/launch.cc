@@ -1,4 +1,5 @@
 // Launches: the checks that the driver makes, then the arguments are taken and the work waits in its stream.
+#include "clock.h"
 #include "state.h"
 
 using namespace sim;
@@ -7,15 +8,25 @@ namespace sim
 {
 int blocks_per_sm(const Function &f, const Device &d, int threads, size_t shared)
 {
+    enum { QUARTERS = 4, QUARTER_REGISTERS = 16384, SHARED_UNIT = 128 };
     int warps = (threads + 31) / 32;
-    int registers = (f.kernel.registers + 7) / 8 * 8 * 32 * warps; // granted to warps by 8 a thread
+    // registers are granted to warps by 8 a thread, out of the quarter of a multiprocessor that runs the warp
+    int registers = (f.kernel.registers + 7) / 8 * 8 * 32;
     size_t reserved = d.major >= 8 ? 1024 : 0;
+    size_t bytes =
+        (shared + (size_t)f.kernel.shared + reserved + SHARED_UNIT - 1) / SHARED_UNIT * SHARED_UNIT;
     int n = std::min(d.blocks_sm, d.threads_sm / (warps * 32));
     if (registers)
-        n = std::min(n, 65536 / registers);
-    if (shared + reserved)
-        n = std::min(n, (int)((size_t)d.shared_sm / (shared + reserved)));
-    return n;
+        n = std::min(n, QUARTER_REGISTERS / registers * QUARTERS / warps);
+    if (bytes)
+        n = std::min(n, (int)((size_t)d.shared_sm / bytes));
+    return shared + (size_t)f.kernel.shared > (size_t)d.shared_block ? 0 : n;
+}
+// A cluster's blocks lie in one group of multiprocessors.
+static int clusters(int blocks_sm, int sms, int size)
+{
+    enum { GROUP = 16 };
+    return sms / GROUP * (GROUP * blocks_sm / size) + sms % GROUP * blocks_sm / size;
 }
 
 struct Attributes {
@@ -87,15 +98,30 @@ static double made_up_microseconds(const Launch &l, const Device &d)
            threads = (double)l.block.x * l.block.y * l.block.z;
     return 2 + blocks * threads / ((double)d.sms * d.threads_sm) + blocks / d.sms * 0.1;
 }
+static Fate pass_time(const Launch &l, Context *context)
+{
+    Driver &d = driver();
+    if (!clock_set()) {
+        d.clock += made_up_microseconds(l, d.devices[(size_t)context->device]);
+        return {};
+    }
+    auto words = [](const dim3 &v) {
+        return std::to_string(v.x) + "," + std::to_string(v.y) + "," + std::to_string(v.z);
+    };
+    return clock_launch(l.name, words(l.grid), &d.clock);
+}
 static CUresult execute(const Launch &launch, Context *context)
 {
     Outcome o;
-    driver().clock += made_up_microseconds(launch, driver().devices[(size_t)context->device]);
-    o.result = injected_fault();
-    if (!o.result)
-        o = engine_launch(launch);
-    else
+    Fate fate = pass_time(launch, context);
+    if ((o.result = injected_fault()))
         o.message = launch.name + ": injected fault";
+    else if ((o.result = fate.result))
+        o.message = launch.name + ": a fault that CUDASIM_CLOCK asked for";
+    else if (fate.skipped)
+        return CUDA_SUCCESS;
+    else
+        o = engine_launch(launch);
     std::string slack = o.result ? "" : memory_check_slack();
     if (!slack.empty())
         o = {CUDA_ERROR_ILLEGAL_ADDRESS, launch.name + " or a copy before it: " + slack};
@@ -166,9 +192,12 @@ CUresult cuOccupancyMaxActiveClusters(int *clusters, CUfunction function, const 
     REQUIRE(f, CUDA_ERROR_INVALID_HANDLE);
     const Device &d = driver().devices[(size_t)current->device];
     Attributes a = attributes_of(config, *f);
-    int threads = (int)(config->blockDimX * config->blockDimY * config->blockDimZ);
-    *clusters = d.sms * blocks_per_sm(*f, d, threads, config->sharedMemBytes) /
-                (int)(a.cluster.x * a.cluster.y * a.cluster.z);
+    uint64_t threads = (uint64_t)config->blockDimX * config->blockDimY * config->blockDimZ;
+    uint64_t size = (uint64_t)a.cluster.x * a.cluster.y * a.cluster.z;
+    REQUIRE(threads && threads <= (uint64_t)f->kernel.max_threads, CUDA_ERROR_INVALID_VALUE);
+    REQUIRE(d.major >= 9 && size && size <= (f->nonportable ? 16 : 8), CUDA_ERROR_INVALID_CLUSTER_SIZE);
+    int blocks = blocks_per_sm(*f, d, (int)threads, config->sharedMemBytes);
+    *clusters = sim::clusters(blocks, d.sms, (int)size);
     return CUDA_SUCCESS;
 }
 }

@@ -109,11 +109,20 @@ CUresult cuFuncGetAttribute(int *value, CUfunction_attribute a, CUfunction funct
     case CU_FUNC_ATTRIBUTE_NUM_REGS:
         *value = f->kernel.registers;
         break;
+    case CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES:
+        *value = f->kernel.local;
+        break;
+    case CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES:
+        *value = f->kernel.shared;
+        break;
     case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
         *value = f->kernel.max_threads;
         break;
     case CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES:
         *value = f->shared_max;
+        break;
+    case CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH:
+        *value = (int)f->kernel.cluster[0];
         break;
     case CU_FUNC_ATTRIBUTE_BINARY_VERSION:
     case CU_FUNC_ATTRIBUTE_PTX_VERSION:

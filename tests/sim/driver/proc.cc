@@ -1,5 +1,6 @@
 // Finding functions, and the names of results.
 #include "../cudasim.h"
+#include "clock.h"
 #include "state.h"
 #include <cstring>
 #include <dlfcn.h>
@@ -105,7 +106,9 @@ CUresult cuGetProcAddress_v2(const char *name, void **function, int, cuuint64_t,
 
 void cudasim_seed(unsigned long long seed)
 {
+    std::lock_guard<std::recursive_mutex> guard(driver().lock);
     engine_seed(seed);
+    clock_seed(seed);
 }
 void cudasim_fail(const char *spec)
 {

@@ -66,6 +66,7 @@ struct Context {
 struct Kernel { // of an image
     std::string name;
     int registers = 32, max_threads = 1024;
+    int local = 0, shared = 0; // bytes: of a thread, and of a block before what a launch adds
     unsigned cluster[3] = {0, 0, 0};
     std::vector<unsigned> param_sizes;
 };

@@ -1,4 +1,5 @@
 // Streams, events, capture and graphs.
+#include "clock.h"
 #include "state.h"
 #include <algorithm>
 
@@ -20,6 +21,7 @@ static CUresult step(Stream *s)
 {
     Work work = std::move(s->waiting.front());
     s->waiting.pop_front();
+    ClockScope outside(nullptr); // also where work of a graph waits for another stream's
     return work();
 }
 CUresult drain(Stream *s)
@@ -210,8 +212,12 @@ CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream)
     REQUIRE(g, CUDA_ERROR_INVALID_VALUE);
     Stream *s;
     RETURN_IF(stream_of(stream, &s));
+    auto seen = std::make_shared<Seen>();
     for (const Work &work : g->work)
-        RETURN_IF(submit(s, work));
+        RETURN_IF(submit(s, [work, seen] {
+            ClockScope inside(seen.get());
+            return work();
+        }));
     return CUDA_SUCCESS;
 }
 static CUresult graph_destroy(void *handle)
@@ -318,7 +324,7 @@ CUresult cuEventElapsedTime(float *milliseconds, CUevent start, CUevent end)
     Event *a = live<Event>(start), *b = live<Event>(end);
     REQUIRE(a && b && a->mark && b->mark, CUDA_ERROR_INVALID_HANDLE);
     REQUIRE(a->mark->done && b->mark->done, CUDA_ERROR_NOT_READY);
-    *milliseconds = (float)((b->mark->time - a->mark->time) * 1e-3);
+    *milliseconds = clock_elapsed((float)((b->mark->time - a->mark->time) * 1e-3));
     return CUDA_SUCCESS;
 }
 }
