@@ -16,7 +16,8 @@ struct bench_result {
     double execute_us;      /* host time of gnf_execute beyond bare launches of the same kernels */
 };
 
-/* Not for the simulator. Uploads the tensors as often as it takes to find the L2 cache cold. */
+/* In the simulator the times are those of its simulated clock, and there are no copy_us and execute_us.
+ * Uploads the tensors as often as it takes to find the L2 cache cold. */
 gnf_status bench_run(struct bench_result *result, struct session *session, const struct tensors *tensors,
                      const gnf_plan *plan);
 

@@ -14,7 +14,7 @@ static size_t bytes_of(const struct bindings *bindings, int64_t elements)
 static const void *in_memory_order(struct bindings *bindings, const struct tensor *tensor)
 {
     const struct gnf_problem *problem = bindings->tensors->problem;
-    if (tensor->broadcast != GNF_FULL || !problem->channels_last)
+    if (tensor->broadcast != GNF_FULL || tensors_in_order(problem, problem->channels))
         return tensor->data;
     tensors_to_memory(problem, bindings->tensors->samples, problem->channels, tensor->data,
                       bindings->scratch);
@@ -54,9 +54,11 @@ gnf_status bindings_create(struct bindings *bindings, struct session *session, c
     bindings->misaligned = misaligned;
     bindings->shared = shared;
     size_t scratch = bytes_of(bindings, tensors->at[TENSOR_X].elements);
-    bindings->scratch = malloc(scratch > 0 ? scratch : 1);
-    if (bindings->scratch == NULL)
-        return gnf_fail(GNF_OUT_OF_MEMORY, "no host memory for %zu bytes", scratch);
+    if (!tensors_in_order(tensors->problem, tensors->problem->channels)) {
+        bindings->scratch = malloc(scratch > 0 ? scratch : 1);
+        if (bindings->scratch == NULL)
+            return gnf_fail(GNF_OUT_OF_MEMORY, "no host memory for %zu bytes", scratch);
+    }
     gnf_status status = create_buffers(bindings);
     if (status != GNF_OK) {
         bindings_free(bindings);

@@ -12,7 +12,7 @@ struct bindings {
     int shared; /* the tensor whose memory y takes, or -1 */
     struct buffer input[TENSORS_MAX], y, workspace;
     gnf_arguments arguments;
-    void *scratch; /* host memory for one tensor in memory order */
+    void *scratch; /* host memory for one tensor in memory order, where that is not the logical one */
 };
 
 /* Uploads every tensor that has data. Misaligned: x stands one element beyond an aligned address, gamma, beta

@@ -98,7 +98,7 @@ static gnf_status run_once(struct round *round, struct check_variant *one, struc
         struct comparison comparison;
         tensors_from_memory(check->problem, check->tensors.samples, tensors_y_channels(check->problem), y,
                             round->logical);
-        compare_run(&check->tensors, round->logical, round->reference, &comparison);
+        GNF_TRY(compare_run(&check->tensors, round->logical, round->reference, &comparison));
         result.ok = comparison.ok;
         result.max_error = comparison.max_error;
         compare_text(&check->tensors, &comparison, result.text, sizeof result.text);

@@ -1,3 +1,4 @@
+#include "../tuned.h"
 #include "commands.h"
 #include "output.h"
 #include "session.h"
@@ -5,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Everything is looked for, and what is missing is said with the reason; only a device asked for by --device
  * must be there. */
@@ -89,6 +91,22 @@ static void find_cache(const struct session *session, json_t *report)
         gnf_cache_destroy(cache);
 }
 
+static void count_records(const struct session *session, json_t *report)
+{
+    struct gnf_tuned *tuned;
+    const struct gnf_tuned_line *line;
+    const char *path = session->options.db;
+    int shipped = 0, users = 0;
+    if (gnf_tuned_load(&tuned, path, &session->options.log) != GNF_OK)
+        return;
+    for (int i = 0; (line = gnf_tuned_get(tuned, i)) != NULL; i++)
+        *(strcmp(line->file, "shipped") == 0 ? &shipped : &users) += 1;
+    gnf_tuned_free(tuned);
+    json_object_set_new(report, "database",
+                        json_pack("{s:i, s:s?, s:b, s:i}", "shipped", shipped, "path", path, "exists",
+                                  path != NULL && access(path, F_OK) == 0, "records", users));
+}
+
 static void list_packs(const struct session *session, json_t *report)
 {
     json_t *packs = json_array();
@@ -127,6 +145,18 @@ static long long number_of(const json_t *object, const char *name)
     return json_integer_value(json_object_get(object, name));
 }
 
+static void print_databases(const json_t *database)
+{
+    const char *path = text_of(database, "path");
+    printf("database shipped: %lld records\n", number_of(database, "shipped"));
+    if (json_is_true(json_object_get(database, "exists")))
+        printf("database %s: %lld records\n", path, number_of(database, "records"));
+    else if (*path != '\0')
+        printf("database %s: none\n", path);
+    else
+        printf("database none: no file can be named (set GNFUSE_DB)\n");
+}
+
 /* The report again, for people: the object is the one source of both forms. */
 static void print_report(const json_t *report)
 {
@@ -162,6 +192,7 @@ static void print_report(const json_t *report)
         printf("pack     %s: %lld problems and chains, %lld variants\n", text_of(row, "name"),
                number_of(row, "keys"), number_of(row, "variants"));
     }
+    print_databases(json_object_get(report, "database"));
     printf("\n");
     for (const struct gnf_option_row *option = gnf_option_rows; option->variable != NULL; option++) {
         const char *value = getenv(option->variable);
@@ -185,6 +216,7 @@ gnf_status command_info(const struct args *args, int *exit_status)
     find_compiler(&session, report);
     find_cache(&session, report);
     list_packs(&session, report);
+    count_records(&session, report);
     list_environment(report);
     bool failed = driver_status != GNF_OK && args->device_given;
     gnf_status status = GNF_OK;

@@ -40,71 +40,118 @@ static gnf_status list_keys(struct session *session)
     return GNF_OK;
 }
 
-/* The variant that the default rule takes on the device at hand, nothing being compiled: "" where there is no
+/* What a plan takes on the device at hand, nothing being compiled; the strings are empty where there is no
  * device, or no N to plan for. */
-static gnf_status default_variant(const struct session *session, const struct gnf_problem *problem,
-                                  char *name, size_t size)
+struct taken {
+    char variant[128], by_rule[128], match[32];
+    double recorded_us;
+};
+
+static gnf_status find_taken(struct session *on_device, const struct gnf_problem *problem,
+                             struct taken *taken)
 {
     enum { ALIGNMENT = 16 };
-    struct session on_device;
+    const struct gnf_choice_request request = {
+        .context = on_device->context,
+        .problem = problem,
+        .alignment = ALIGNMENT,
+    };
     struct gnf_choice choice;
-    const struct pack_file *file;
-    int count;
-    name[0] = '\0';
+    GNF_TRY(session_require(on_device, problem));
+    GNF_TRY(gnf_choice_by_rule(&request, &choice));
+    snprintf(taken->by_rule, sizeof taken->by_rule, "%s", choice.variant->name);
+    GNF_TRY(gnf_choice_make(&request, &choice));
+    snprintf(taken->variant, sizeof taken->variant, "%s", choice.variant->name);
+    snprintf(taken->match, sizeof taken->match, "%s", choice.match);
+    taken->recorded_us = choice.recorded_us;
+    return GNF_OK;
+}
+
+static gnf_status take_variant(const struct session *session, const struct gnf_problem *problem,
+                               struct taken *taken)
+{
+    struct session on_device;
+    memset(taken, 0, sizeof *taken);
     gnf_status status = session_open(&on_device, session->args, NULL);
     if (status != GNF_OK)
         return session->args->device_given ? status : GNF_OK;
-    const struct gnf_variant *variants = packs_find(&session->packs, problem->key, &count, &file);
-    if (variants == NULL)
-        variants = packs_find(&session->packs, problem->chain, &count, &file);
-    if (problem->samples >= 0 && variants != NULL &&
-        gnf_choice_default(&choice, file->pack, variants, count, problem, ALIGNMENT,
-                           &on_device.context->device) == GNF_OK)
-        snprintf(name, size, "%s", choice.variant->name);
+    /* One that no variant is legal for is a list all the same. */
+    if (problem->samples >= 0)
+        find_taken(&on_device, problem, taken);
     session_close(&on_device);
     return GNF_OK;
+}
+
+static json_t *variant_json(const struct pack_variant *row, const struct taken *taken)
+{
+    const struct gnf_variant *v = row->variant;
+    json_t *entries = json_array();
+    for (int i = 0; i < v->kernel_count; i++)
+        json_array_append_new(entries, json_string(v->kernel[i].entry));
+    return json_pack("{s:s, s:s, s:s, s:i, s:o, s:i, s:i, s:i, s:b, s:b, s:b, s:s}", "name", v->name,
+                     "strategy", v->strategy, "parameters", v->parameters, "kernels", v->kernel_count,
+                     "entries", entries, "alignment", (int)v->alignment, "capability", v->capability,
+                     "shared_bytes", shared_of(v), "generic", v->generic, "default",
+                     strcmp(v->name, taken->by_rule) == 0, "taken", strcmp(v->name, taken->variant) == 0,
+                     "pack", gnf_pack_name(row->file->pack));
+}
+
+static gnf_status list_as_json(const struct gnf_problem *problem, const struct pack_variant *list, int count,
+                               const struct taken *taken)
+{
+    json_t *variants = json_array();
+    for (int i = 0; i < count; i++)
+        json_array_append_new(variants, variant_json(&list[i], taken));
+    json_t *report =
+        json_pack("{s:s, s:s, s:s}", "problem", problem->text, "key", problem->key, "chain", problem->chain);
+    if (taken->match[0] != '\0')
+        json_object_set_new(report, "match", json_string(taken->match));
+    if (taken->recorded_us > 0)
+        json_object_set_new(report, "recorded_us", output_number(taken->recorded_us));
+    json_object_set_new(report, "variants", variants);
+    return output_json(report);
+}
+
+static void print_taken(const struct taken *taken)
+{
+    if (taken->variant[0] == '\0')
+        printf("\nWhich one a plan takes depends on N and on the device.\n");
+    else if (strcmp(taken->match, "default") == 0 || strcmp(taken->match, "generic") == 0)
+        printf("\n* taken by the default rule on this device: no tuning record speaks for another\n");
+    else if (strcmp(taken->variant, taken->by_rule) == 0)
+        printf("\n* taken on this device, by a tuning record (%s) and by the default rule\n", taken->match);
+    else
+        printf("\n* taken on this device, by a tuning record (%s); the default rule would take %s\n",
+               taken->match, taken->by_rule);
+}
+
+static void print_variants(const struct gnf_problem *problem, const struct pack_variant *list, int count,
+                           const struct taken *taken)
+{
+    printf("problem  %s\nkey      %s\nchain    %s\n\n", problem->text, problem->key, problem->chain);
+    printf("  %-28s %-50s %7s %7s %8s\n", "variant", "parameters", "kernels", "align B", "shared B");
+    for (int i = 0; i < count; i++) {
+        const struct gnf_variant *v = list[i].variant;
+        printf("%c %-28s %-50s %7d %7u %8d%s\n", strcmp(v->name, taken->variant) == 0 ? '*' : ' ', v->name,
+               v->parameters, v->kernel_count, v->alignment, shared_of(v), v->generic ? "  any sizes" : "");
+    }
+    print_taken(taken);
 }
 
 static gnf_status list_variants(struct session *session, const struct gnf_problem *problem)
 {
     struct pack_variant *list;
     int count;
-    char chosen[128];
+    struct taken taken;
     GNF_TRY(packs_require(&session->packs, session->args, &session->options, problem));
     GNF_TRY(packs_variants(&session->packs, problem, session->args->variant, &list, &count));
-    gnf_status status = default_variant(session, problem, chosen, sizeof chosen);
-    if (status != GNF_OK) {
-        free(list);
-        return status;
-    }
-
-    json_t *variants = json_array();
-    if (!session->args->json) {
-        printf("problem  %s\nkey      %s\nchain    %s\n\n", problem->text, problem->key, problem->chain);
-        printf("  %-28s %-50s %7s %7s %8s\n", "variant", "parameters", "kernels", "align B", "shared B");
-    }
-    for (int i = 0; i < count; i++) {
-        const struct gnf_variant *v = list[i].variant;
-        bool taken = strcmp(v->name, chosen) == 0;
-        if (session->args->json)
-            json_array_append_new(
-                variants, json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:b, s:b, s:s}", "name", v->name,
-                                    "strategy", v->strategy, "parameters", v->parameters, "kernels",
-                                    v->kernel_count, "alignment", (int)v->alignment, "capability",
-                                    v->capability, "shared_bytes", shared_of(v), "generic", v->generic,
-                                    "default", taken, "pack", gnf_pack_name(list[i].file->pack)));
-        else
-            printf("%c %-28s %-50s %7d %7u %8d%s\n", taken ? '*' : ' ', v->name, v->parameters,
-                   v->kernel_count, v->alignment, shared_of(v), v->generic ? "  any sizes" : "");
-    }
+    gnf_status status = take_variant(session, problem, &taken);
+    if (status == GNF_OK && session->args->json)
+        status = list_as_json(problem, list, count, &taken);
+    else if (status == GNF_OK)
+        print_variants(problem, list, count, &taken);
     free(list);
-    if (session->args->json)
-        return output_json(json_pack("{s:s, s:s, s:s, s:o}", "problem", problem->text, "key", problem->key,
-                                     "chain", problem->chain, "variants", variants));
-    json_decref(variants);
-    printf(chosen[0] != '\0' ? "\n* taken by the default rule on this device\n"
-                             : "\nWhich one the default rule takes depends on N and on the device.\n");
-    return GNF_OK;
+    return status;
 }
 
 gnf_status command_kernels(const struct args *args, int *exit_status)

@@ -127,7 +127,7 @@ static gnf_status check(struct running *running)
                         (long long)elements);
     gnf_status status = reference_run(&running->tensors, reference);
     if (status == GNF_OK)
-        compare_run(&running->tensors, running->y, reference, &running->comparison);
+        status = compare_run(&running->tensors, running->y, reference, &running->comparison);
     free(reference);
     return status;
 }

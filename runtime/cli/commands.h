@@ -10,5 +10,11 @@ gnf_status command_run(const struct args *args, int *exit_status);
 gnf_status command_check(const struct args *args, int *exit_status);
 gnf_status command_compile(const struct args *args, int *exit_status);
 gnf_status command_cache(const struct args *args, int *exit_status);
+/* in tuning/ */
+gnf_status command_tune(const struct args *args, int *exit_status);
+gnf_status command_db(const struct args *args, int *exit_status);
+gnf_status command_bench(const struct args *args, int *exit_status);
+gnf_status command_compare(const struct args *args, int *exit_status);
+gnf_status command_worker(const struct args *args, int *exit_status);
 
 #endif

@@ -23,9 +23,9 @@ struct comparison {
 double compare_tolerance(enum gnf_dtype dtype);
 /* y and reference in logical C order. Correlation would not see a wrong divisor, so beside every element the
  * mean and deviation of each group of at least 64 elements are compared, at half the tolerance: rounding
- * averages out there. */
-void compare_run(const struct tensors *tensors, const void *y, const double *reference,
-                 struct comparison *result);
+ * averages out there. Uses up to 16 threads. GNF_OUT_OF_MEMORY. */
+gnf_status compare_run(const struct tensors *tensors, const void *y, const double *reference,
+                       struct comparison *result);
 /* "max error 1.2e-06 at [0,3,17]: got 0.25, wanted 0.25". */
 void compare_text(const struct tensors *tensors, const struct comparison *result, char *out, size_t size);
 

@@ -1,5 +1,6 @@
 #include "copy.h"
 
+#include "../image.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,35 +34,31 @@ static const struct {
 };
 enum { FORMS = sizeof forms / sizeof forms[0], ITEM_BYTES = 16 };
 
-struct build {
-    struct session *session;
-    const char *text, *target;
-};
-
-static gnf_status build_image(void *user, void **image, size_t *size)
-{
-    const struct build *build = user;
-    return gnf_compiler_build(build->session->context->compiler, build->text, "gnf_copy", build->target,
-                              image, size);
-}
-
-static gnf_status load_form(struct copy *copy, int i, const char *target, int version)
+static gnf_status load_form(struct copy *copy, int i, const struct gnf_target *target, bool *outdated)
 {
     struct session *session = copy->session;
     const struct gnf_driver *cuda = &session->context->driver;
-    char text[sizeof source + 256], key[sizeof text + 256];
+    char text[sizeof source + 256], *key;
     snprintf(text, sizeof text,
              "#define THREADS %u\n#define ITEMS %u\n#define STREAM_LOADS %d\n#define STREAM_STORES %d\n%s",
              forms[i].threads, forms[i].items, forms[i].stream_loads, forms[i].stream_stores, source);
-    snprintf(key, sizeof key, "gnfuse copy\n%s\nNVRTC %d\n%s\n%s", target, version, gnf_compiler_options(),
-             text);
-    struct build build = {session, text, target};
+    struct gnf_image_job job = {
+        .cache = session->context->cache,
+        .compiler = session->context->compiler,
+        .entry = "gnf_copy",
+        .source = text,
+        .target = target,
+        .jit = session->context->options.jit,
+    };
     void *image = NULL;
     size_t size = 0;
-    GNF_TRY(gnf_cache_fetch(session->context->cache, key, "gnf_copy",
-                            session->context->options.jit ? build_image : NULL, &build, &image, &size));
+    GNF_TRY(gnf_image_key(target, text, &key));
+    gnf_status status = gnf_image_fetch(&job, key, &image, &size);
+    free(key);
+    *outdated = job.outdated;
+    GNF_TRY(status);
     struct copy_form *form = &copy->form[i];
-    gnf_status status = GNF_CU(cuda, cuModuleLoadData, (&form->module, image));
+    status = GNF_CU(cuda, cuModuleLoadData, (&form->module, image));
     free(image);
     GNF_TRY(status);
     form->copy = copy;
@@ -70,17 +67,36 @@ static gnf_status load_form(struct copy *copy, int i, const char *target, int ve
     return GNF_CU(cuda, cuModuleGetFunction, (&form->function, form->module, "gnf_copy"));
 }
 
+static gnf_status find_target(const struct session *session, int outdated, struct gnf_target *target)
+{
+    gnf_context *context = session->context;
+    return gnf_target_find(target, context->cache, context->compiler, context->target_request,
+                           context->device.capability, context->options.jit, outdated);
+}
+
+/* For the target recorded in the cache, so that NVRTC is loaded only where something must be compiled; once
+ * more where that turns out to be another NVRTC's. */
+static gnf_status load_forms(struct copy *copy)
+{
+    struct gnf_target target;
+    bool outdated = false;
+    GNF_TRY(find_target(copy->session, 0, &target));
+    for (; copy->form_count < FORMS; copy->form_count++) {
+        gnf_status status = load_form(copy, copy->form_count, &target, &outdated);
+        if (outdated) {
+            GNF_TRY(find_target(copy->session, target.nvrtc, &target));
+            status = load_form(copy, copy->form_count, &target, &outdated);
+        }
+        GNF_TRY(status);
+    }
+    return GNF_OK;
+}
+
 static gnf_status prepare(struct copy *copy)
 {
     struct session *session = copy->session;
     const struct gnf_driver *cuda = &session->context->driver;
-    char target[24];
-    const char *path;
-    int version;
-    GNF_TRY(gnf_compiler_version(session->context->compiler, &version, &path));
-    GNF_TRY(gnf_compiler_target(session->context->compiler, session->context->device.capability, target));
-    for (; copy->form_count < FORMS; copy->form_count++)
-        GNF_TRY(load_form(copy, copy->form_count, target, version));
+    GNF_TRY(load_forms(copy));
     size_t bytes = (size_t)copy->sets * 2 * (size_t)copy->items * ITEM_BYTES;
     GNF_TRY(GNF_CU(cuda, cuMemAlloc, (&copy->memory, bytes)));
     /* Anything but zeros: memory that is all zero is cheaper to move. */

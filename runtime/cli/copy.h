@@ -20,8 +20,8 @@ struct copy {
     int best; /* after copy_choose */
 };
 
-/* `bytes` is what the problem reads and writes together; half of it is copied. Needs NVRTC, if only to name
- * its version: the images are in the cache. */
+/* `bytes` is what the problem reads and writes together; half of it is copied. Needs NVRTC unless the kernels
+ * are in the cache. */
 gnf_status copy_create(struct copy *copy, struct session *session, int64_t bytes);
 void copy_destroy(struct copy *copy);
 /* Times every form and keeps the fastest in copy->best. */

@@ -140,10 +140,9 @@ static bool pack_has_problem(const char *path, const void *user)
     return good;
 }
 
-gnf_status generate_pack(const char *cache_dir, const struct gnf_problem *problem, bool quiet,
-                         char temporary[FILES_PATH_SIZE], char path[FILES_PATH_SIZE])
+/* The generator, and the pack's name: of the key and of the generator's sources. */
+static gnf_status name_pack(const struct gnf_problem *problem, char program[FILES_PATH_SIZE], char name[64])
 {
-    char program[FILES_PATH_SIZE], name[64], announce[GNF_KEY_SIZE + 64];
     if (!programs_find(program, "GNFUSE_GEN", GNF_GENERATOR, "gnfuse-gen"))
         return gnf_fail(GNF_NO_KERNEL, "gnfuse-gen is not found");
     XXH3_state_t *hash = XXH3_createState();
@@ -154,8 +153,24 @@ gnf_status generate_pack(const char *cache_dir, const struct gnf_problem *proble
     identify_generator(hash, program);
     XXH128_hash_t digest = XXH3_128bits_digest(hash);
     XXH3_freeState(hash);
-    snprintf(name, sizeof name, "%016" PRIx64 "%016" PRIx64 ".gnfpack", (uint64_t)digest.high64,
+    snprintf(name, 64, "%016" PRIx64 "%016" PRIx64 ".gnfpack", (uint64_t)digest.high64,
              (uint64_t)digest.low64);
+    return GNF_OK;
+}
+
+bool generate_kept_pack(const char *cache_dir, const struct gnf_problem *problem, char path[FILES_PATH_SIZE])
+{
+    char program[FILES_PATH_SIZE], folder[FILES_PATH_SIZE], name[64];
+    return cache_dir != NULL && name_pack(problem, program, name) == GNF_OK &&
+           files_join(folder, cache_dir, "packs") == GNF_OK && files_join(path, folder, name) == GNF_OK &&
+           is_ours(cache_dir) && is_ours(folder) && is_ours(path) && pack_has_problem(path, problem);
+}
+
+gnf_status generate_pack(const char *cache_dir, const struct gnf_problem *problem, bool quiet,
+                         char temporary[FILES_PATH_SIZE], char path[FILES_PATH_SIZE])
+{
+    char program[FILES_PATH_SIZE], name[64], announce[GNF_KEY_SIZE + 64];
+    GNF_TRY(name_pack(problem, program, name));
     GNF_TRY(generate_place(cache_dir, name, temporary, path));
 
     snprintf(announce, sizeof announce, "generating kernels for %s", problem->key);

@@ -4,6 +4,7 @@
 
 #include "../problem.h"
 #include "files.h"
+#include <stdbool.h>
 
 /* Path of a pack that has the problem's key, or its chain where no strategy specialises for the sizes: the
  * kept one, else gnfuse-gen is run, which is said on standard error. Callers in several processes at once:
@@ -12,6 +13,9 @@
  * removes with what is in it. The reason of a failure is one clause. */
 gnf_status generate_pack(const char *cache_dir, const struct gnf_problem *problem, bool quiet,
                          char temporary[FILES_PATH_SIZE], char path[FILES_PATH_SIZE]);
+
+/* Only whether such a pack is kept, and where; touches nothing. */
+bool generate_kept_pack(const char *cache_dir, const struct gnf_problem *problem, char path[FILES_PATH_SIZE]);
 
 /* Where a made file of that name is, or is to go: <cache>/packs, or where that cannot be written or is
  * another user's the temporary folder. */

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -57,27 +58,56 @@ void progress_begin(struct progress *progress, int total, bool quiet)
     *progress = (struct progress){.quiet = quiet, .live = isatty(STDERR_FILENO) == 1, .total = total};
 }
 
-void progress_step(struct progress *progress, const char *format, ...)
+/* A live line that wraps is not rewritten by the next one. */
+static size_t live_columns(void)
 {
-    progress->done++;
+    struct winsize window;
+    return ioctl(STDERR_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col > 0 ? window.ws_col : 80;
+}
+
+static void show(struct progress *progress, const char *format, va_list arguments)
+{
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
     if (progress->quiet ||
         (!progress->live && progress->last != 0 && now.tv_sec - progress->last < PIPE_SECONDS))
         return;
     progress->last = (int64_t)now.tv_sec;
+    progress->shown = true;
     char text[256];
-    va_list arguments;
-    va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    fprintf(stderr, progress->live ? "\r\033[K[%d/%d] %s" : "[%d/%d] %s\n", progress->done, progress->total,
-            text);
+    char line[320];
+    snprintf(line, sizeof line, "[%d/%d] %s", progress->done, progress->total, text);
+    if (progress->live) {
+        size_t columns = live_columns();
+        if (columns < sizeof line)
+            line[columns - 1] = '\0';
+    }
+    fprintf(stderr, progress->live ? "\r\033[K%s" : "%s\n", line);
     fflush(stderr);
+}
+
+void progress_step(struct progress *progress, const char *format, ...)
+{
+    va_list arguments;
+    progress->done++;
+    va_start(arguments, format);
+    show(progress, format, arguments);
+    va_end(arguments);
+}
+
+void progress_at(struct progress *progress, int done, const char *format, ...)
+{
+    va_list arguments;
+    progress->done = done;
+    va_start(arguments, format);
+    show(progress, format, arguments);
+    va_end(arguments);
 }
 
 void progress_clear(struct progress *progress)
 {
-    if (progress->live && !progress->quiet && progress->done > 0)
+    if (progress->live && progress->shown)
         fputs("\r\033[K", stderr);
+    progress->shown = false;
 }

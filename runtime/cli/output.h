@@ -22,11 +22,15 @@ struct progress {
     bool quiet;
     bool live; /* standard error is a terminal: one line, rewritten */
     int done, total;
+    bool shown;   /* the live line stands there */
     int64_t last; /* when the last line was printed, in seconds */
 };
 void progress_begin(struct progress *progress, int total, bool quiet);
 /* Into a pipe, lines at most every other second. "[3/20] compiling block.t256.v4.i4 for sm_90". */
 void progress_step(struct progress *progress, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* The same where the caller counts what is done. */
+void progress_at(struct progress *progress, int done, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
 /* Clears the live line, before other output and at the end. */
 void progress_clear(struct progress *progress);
 

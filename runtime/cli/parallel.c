@@ -4,7 +4,7 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
-enum { MOST_THREADS = 8 };
+enum { MOST_THREADS = 16 };
 
 struct loop {
     int64_t count, grain;

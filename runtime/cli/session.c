@@ -1,7 +1,6 @@
 #include "session.h"
 
 #include "simulate.h"
-#include <dlfcn.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -35,6 +34,7 @@ static void fill_options(struct session *session, gnf_context_options *options)
         .size = sizeof *options,
         .device = args->device,
         .cache_dir = args->cache_dir,
+        .db = args->db,
         .log = session_log,
         .log_user = session,
         .log_level = args->quiet     ? GNF_LOG_WARNING
@@ -58,10 +58,18 @@ gnf_status session_open_packs(struct session *session, const struct args *args)
 
 static gnf_status give_packs(struct session *session)
 {
-    for (int i = 0; i < session->packs.count; i++)
-        if (session->packs.at[i].added)
-            GNF_TRY(gnf_context_load_pack(session->context, session->packs.at[i].path));
+    for (; session->given < session->packs.count; session->given++) {
+        const struct pack_file *file = &session->packs.at[session->given];
+        if (file->added)
+            GNF_TRY(gnf_context_load_pack(session->context, file->path));
+    }
     return GNF_OK;
+}
+
+gnf_status session_require(struct session *session, const struct gnf_problem *problem)
+{
+    GNF_TRY(packs_require(&session->packs, session->args, &session->options, problem));
+    return give_packs(session);
 }
 
 static gnf_status open_device(struct session *session, const struct gnf_problem *problem)
@@ -89,7 +97,7 @@ static gnf_status open_device(struct session *session, const struct gnf_problem 
     }
     GNF_TRY(status);
     const struct gnf_driver *cuda = &session->context->driver;
-    session->simulated |= dlsym(cuda->library, "cudasim_seed") != NULL;
+    session->simulated |= cuda->simulated;
     if (session->simulated)
         snprintf(session->device, sizeof session->device, "sim");
     else
@@ -115,6 +123,9 @@ void session_close(struct session *session)
     if (session->stream != NULL)
         session->context->driver.cuStreamDestroy(session->stream);
     session->stream = NULL;
+    if (session->context !=
+        NULL) /* what is destroyed must not stay current: the next session would take it */
+        session->context->driver.cuCtxSetCurrent(NULL);
     gnf_context_destroy(&session->context);
     packs_close(&session->packs);
     gnf_options_free(&session->options);

@@ -156,20 +156,29 @@ struct transpose {
     size_t size;
 };
 
-static void transpose_samples(void *user, int64_t begin, int64_t end)
+enum { TILE = 32 };
+
+/* A strip of TILE rows of one sample each. */
+static void transpose_strips(void *user, int64_t begin, int64_t end)
 {
-    enum { TILE = 32 };
     const struct transpose *t = user;
-    for (int64_t n = begin; n < end; n++) {
-        const char *from = t->from + (size_t)(n * t->rows * t->columns) * t->size;
-        char *to = t->to + (size_t)(n * t->rows * t->columns) * t->size;
-        for (int64_t r0 = 0; r0 < t->rows; r0 += TILE)
-            for (int64_t c0 = 0; c0 < t->columns; c0 += TILE)
-                for (int64_t r = r0; r < t->rows && r < r0 + TILE; r++)
-                    for (int64_t c = c0; c < t->columns && c < c0 + TILE; c++)
-                        memcpy(to + (size_t)(c * t->rows + r) * t->size,
-                               from + (size_t)(r * t->columns + c) * t->size, t->size);
+    int64_t strips = (t->rows + TILE - 1) / TILE;
+    for (int64_t strip = begin; strip < end; strip++) {
+        size_t sample = (size_t)(strip / strips * t->rows * t->columns) * t->size;
+        int64_t r0 = strip % strips * TILE, r1 = r0 + TILE < t->rows ? r0 + TILE : t->rows;
+        const char *from = t->from + sample;
+        char *to = t->to + sample;
+        for (int64_t c0 = 0; c0 < t->columns; c0 += TILE)
+            for (int64_t r = r0; r < r1; r++)
+                for (int64_t c = c0; c < t->columns && c < c0 + TILE; c++)
+                    memcpy(to + (size_t)(c * t->rows + r) * t->size,
+                           from + (size_t)(r * t->columns + c) * t->size, t->size);
     }
+}
+
+bool tensors_in_order(const struct gnf_problem *problem, int64_t channels)
+{
+    return !problem->channels_last || channels <= 1 || problem->spatial <= 1;
 }
 
 static void convert(const struct gnf_problem *problem, int64_t samples, int64_t rows, int64_t columns,
@@ -181,7 +190,7 @@ static void convert(const struct gnf_problem *problem, int64_t samples, int64_t 
         return;
     }
     struct transpose t = {from, to, rows, columns, size};
-    parallel_for(samples, 1, transpose_samples, &t);
+    parallel_for(samples * ((rows + TILE - 1) / TILE), 1 + 65536 / (TILE * columns), transpose_strips, &t);
 }
 
 void tensors_to_memory(const struct gnf_problem *problem, int64_t samples, int64_t channels,

@@ -47,6 +47,8 @@ int tensors_shape(const struct tensors *tensors, const struct tensor *tensor,
 int tensors_y_shape(const struct tensors *tensors, int64_t shape[2 + GNF_MAX_SPATIAL]);
 int64_t tensors_y_channels(const struct gnf_problem *problem);
 
+/* Whether the memory order of a full tensor is the logical one, `channels` being C, or 1 for a reduced y. */
+bool tensors_in_order(const struct gnf_problem *problem, int64_t channels);
 /* Between logical C order and the problem's memory order, `channels` being C, or 1 for a reduced y. */
 void tensors_to_memory(const struct gnf_problem *problem, int64_t samples, int64_t channels,
                        const void *logical, void *memory);

@@ -64,13 +64,13 @@ def public(known):
             os.setgid(65534)
             os.setuid(65534)
 
-    def run_there(*words, **settings):
+    def run_there(*words, command="run", **settings):
         settings = {
             "GNFUSE_CUDA_DRIVER": folder / Path(SIM).name,
             "CUDASIM_KERNELS": folder / known.library.name,
             "TMPDIR": folder / "work",
         } | settings
-        words = ["run", known.problem, "--pack", folder / known.pack.name, "--device", "sim", *words]
+        words = [command, known.problem, "--pack", folder / known.pack.name, "--device", "sim", *words]
         done = subprocess.run(
             [folder / Path(GNFUSE).name, *map(str, words)],
             env=environment(**settings),

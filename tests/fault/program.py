@@ -21,6 +21,8 @@ def environment(**settings):
     """The caller's environment less all that gnfuse reads; a setting of None takes a variable away."""
     env = {k: v for k, v in os.environ.items() if not k.startswith(OURS)}
     env |= {"GNFUSE_GEN": GEN, "LC_ALL": "C.UTF-8", "CUDASIM_SEED": "7", "PYTHONDONTWRITEBYTECODE": "1"}
+    # None, unless a test names one: a developer's own must not decide anything.
+    env |= {"GNFUSE_DB": "/nonexistent/tuned.jsonl"}
     # What a test asks for may be more memory than there is: under AddressSanitizer too, that is an answer and no abort.
     env["ASAN_OPTIONS"] = ":".join([*filter(None, [env.get("ASAN_OPTIONS")]), "allocator_may_return_null=1"])
     env |= {k: str(v) for k, v in settings.items() if v is not None}

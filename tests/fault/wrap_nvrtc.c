@@ -1,11 +1,14 @@
-/* The real NVRTC with one property changed, for test_compiler_failures.py:
+/* The real NVRTC with one property changed, for test_compiler_failures.py and test_tune_failures.py:
  *   WRAP_NVRTC=libnvrtc.so.13   the library to ask (required)
  *   WRAP_NVRTC_ARCHS=75,80      the targets it lists
  *   WRAP_NVRTC_VERSION=14000    major * 1000 + minor * 10
+ *   WRAP_NVRTC_SLOW=TEXT        a source with this text takes a minute longer
  * What is not wrapped is found in the real one: the wrapper is linked against it. */
 #define _GNU_SOURCE 1 /* RTLD_NEXT */
 #include <dlfcn.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 enum { SUCCESS = 0, INTERNAL = 11 };
 
@@ -73,4 +76,18 @@ int nvrtcGetSupportedArchs(int *archs)
         return ask(archs);
     read_archs(text, archs);
     return SUCCESS;
+}
+
+int nvrtcCreateProgram(void **program, const char *source, const char *name, int count,
+                       const char *const *headers, const char *const *names)
+{
+    const char *text = getenv("WRAP_NVRTC_SLOW");
+    int (*create)(void **, const char *, const char *, int, const char *const *, const char *const *) = NULL;
+
+    *(void **)&create = real("nvrtcCreateProgram");
+    if (!create)
+        return INTERNAL;
+    if (text && *text && strstr(source, text))
+        sleep(60);
+    return create(program, source, name, count, headers, names);
 }

@@ -1,5 +1,7 @@
 #include "args.h"
 
+#include "../../number.h"
+
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
@@ -132,6 +134,88 @@ static gnf_status set_pack(struct args *args, const char *value)
     return append(&args->packs, "pack", value);
 }
 
+/* Seconds: digits with an optional fraction, in no locale. */
+static gnf_status set_seconds(double *field, const char *option, const char *value)
+{
+    enum { MOST = 1000000 };
+    float seconds;
+    if (gnf_number_float(value, strlen(value), &seconds) != GNF_NUMBER_OK || !(seconds > 0) || seconds > MOST)
+        return bad_value(option, value, "a number of seconds", "more than 0, to 1000000");
+    *field = seconds;
+    return GNF_OK;
+}
+
+static gnf_status set_budget(struct args *args, const char *value)
+{
+    return set_seconds(&args->budget, "budget", value);
+}
+
+static gnf_status set_hang(struct args *args, const char *value)
+{
+    return set_seconds(&args->hang, "hang", value);
+}
+
+static gnf_status set_jobs(struct args *args, const char *value)
+{
+    uint64_t jobs;
+    if (!whole_number(value, 1024, &jobs) || jobs == 0)
+        return bad_value("jobs", value, "a number of compilers", "1 to 1024");
+    args->jobs = (int)jobs;
+    return GNF_OK;
+}
+
+static gnf_status set_db(struct args *args, const char *value)
+{
+    return set_text(&args->db, "db", value);
+}
+
+static gnf_status set_html(struct args *args, const char *value)
+{
+    return set_text(&args->html, "html", value);
+}
+
+static gnf_status set_output(struct args *args, const char *value)
+{
+    return set_text(&args->output, "output", value);
+}
+
+static gnf_status set_devices(struct args *args, const char *value)
+{
+    size_t length = strspn(value, "0123456789,");
+    if (strcmp(value, "all") != 0 && (length == 0 || value[length] != '\0'))
+        return bad_value("devices", value, "a list of GPUs", "all, or numbers like 0,1");
+    args->devices = value;
+    return GNF_OK;
+}
+
+static gnf_status set_all(struct args *args, const char *value)
+{
+    (void)value;
+    args->all = true;
+    return GNF_OK;
+}
+
+static gnf_status set_dry_run(struct args *args, const char *value)
+{
+    (void)value;
+    args->dry_run = true;
+    return GNF_OK;
+}
+
+static gnf_status set_again(struct args *args, const char *value)
+{
+    (void)value;
+    args->again = true;
+    return GNF_OK;
+}
+
+static gnf_status set_events(struct args *args, const char *value)
+{
+    (void)value;
+    args->events = true;
+    return GNF_OK;
+}
+
 static gnf_status set_check(struct args *args, const char *value)
 {
     (void)value;
@@ -175,8 +259,15 @@ static gnf_status set_version(struct args *args, const char *value)
 }
 
 enum {
-    ON_DEVICE = COMMAND_INFO | COMMAND_KERNELS | COMMAND_RUN | COMMAND_CHECK,
-    WITH_KERNELS = COMMAND_KERNELS | COMMAND_RUN | COMMAND_CHECK | COMMAND_COMPILE
+    ON_DEVICE = COMMAND_INFO | COMMAND_KERNELS | COMMAND_RUN | COMMAND_CHECK | COMMAND_TUNE | COMMAND_DB |
+                COMMAND_BENCH | COMMAND_COMPARE | COMMAND_WORKER,
+    WITH_KERNELS = COMMAND_KERNELS | COMMAND_RUN | COMMAND_CHECK | COMMAND_COMPILE | COMMAND_TUNE |
+                   COMMAND_DB | COMMAND_BENCH | COMMAND_COMPARE | COMMAND_WORKER,
+    NAMES_VARIANT = COMMAND_KERNELS | COMMAND_RUN | COMMAND_CHECK | COMMAND_COMPILE | COMMAND_BENCH |
+                    COMMAND_COMPARE | COMMAND_WORKER,
+    WITH_DB = COMMAND_INFO | COMMAND_KERNELS | COMMAND_RUN | COMMAND_TUNE | COMMAND_DB | COMMAND_BENCH |
+              COMMAND_COMPARE,
+    WITH_DATA = COMMAND_RUN | COMMAND_CHECK | COMMAND_TUNE | COMMAND_BENCH | COMMAND_COMPARE | COMMAND_WORKER
 };
 
 static const struct option_row rows[] = {
@@ -186,12 +277,26 @@ static const struct option_row rows[] = {
     {"out", 0, "FILE", COMMAND_RUN, set_out, "write y to a .npy file"},
     {"arch", 0, "LIST", COMMAND_COMPILE, set_archs, "GPU architectures: sm_80,sm_90"},
     {"output-dir", 0, "D", COMMAND_COMPILE, set_output_dir, "write the cubins into this folder"},
+    {"all", 0, NULL, COMMAND_TUNE, set_all, "every shipped problem"},
+    {"budget", 0, "S", COMMAND_TUNE | COMMAND_COMPARE, set_budget,
+     "seconds it may take; the rest waits for the next run"},
+    {"devices", 0, "LIST", COMMAND_TUNE, set_devices, "GPUs that share the work: 0,1 or all"},
+    {"again", 0, NULL, COMMAND_TUNE, set_again, "measure also what is known"},
+    {"dry-run", 0, NULL, COMMAND_TUNE, set_dry_run, "list what would be compiled and measured"},
+    {"hang", 0, "S", COMMAND_TUNE | COMMAND_COMPARE, set_hang,
+     "seconds after which a kernel counts as hung (30)"},
+    {"jobs", 0, "N", COMMAND_TUNE | COMMAND_COMPARE, set_jobs, "compilers at once (one a core)"},
+    {"events", 0, NULL, COMMAND_TUNE, set_events,
+     "progress and report as JSON objects, one a line, on standard output"},
+    {"html", 0, "FILE", COMMAND_COMPARE, set_html, "write a page with a roofline plot"},
+    {"output", 0, "FILE", COMMAND_DB, set_output, "write merged or exported records here"},
+    {"db", 0, "FILE", WITH_DB, set_db, "the user's tuning database"},
     {"device", 0, "N|sim", ON_DEVICE, set_device, "a GPU's number (default 0), or the simulator"},
-    {"variant", 0, "NAME", WITH_KERNELS, set_variant,
-     "this variant instead of the default rule's, or of all"},
+    {"variant", 0, "NAME", NAMES_VARIANT, set_variant,
+     "this variant instead of the one a plan would take, or of all"},
     {"pack", 0, "FILE", COMMAND_INFO | WITH_KERNELS, set_pack,
      "load a kernel pack; repeatable, last one first"},
-    {"seed", 0, "S", COMMAND_RUN | COMMAND_CHECK, set_seed, "of random data (default 1)"},
+    {"seed", 0, "S", WITH_DATA, set_seed, "of random data (default 1)"},
     {"cache-dir", 0, "D", COMMAND_ALL, set_cache_dir, "folder of compiled kernels and generated packs"},
     {"json", 0, NULL, COMMAND_ALL, set_json, "one JSON object on standard output"},
     {"quiet", 'q', NULL, COMMAND_ALL, set_quiet, "warnings and results only"},
@@ -221,8 +326,9 @@ static gnf_status unknown_command(const char *name)
 {
     char allowed[256] = "";
     for (const struct command *command = commands; command->name != NULL; command++)
-        snprintf(allowed + strlen(allowed), sizeof allowed - strlen(allowed), "%s%s",
-                 command == commands ? "" : ", ", command->name);
+        if (command->summary != NULL)
+            snprintf(allowed + strlen(allowed), sizeof allowed - strlen(allowed), "%s%s",
+                     command == commands ? "" : ", ", command->name);
     return gnf_fail(GNF_INVALID_ARGUMENT, "'%s' is not a command (allowed: %s)", name, allowed);
 }
 
@@ -284,7 +390,10 @@ static gnf_status take_operands(struct args *args, int count, char **operands, c
     const char *wanted = args->command->operand;
     if (count > 1 && wanted == NULL)
         return gnf_fail(GNF_INVALID_ARGUMENT, "'%s' is too much: no argument is taken", operands[1]);
-    if (count > 2)
+    bool several = wanted != NULL && (strstr(wanted, "...") != NULL || strchr(wanted, ' ') != NULL);
+    for (int i = 1; i < count; i++)
+        GNF_TRY(append(&args->operands, args->command->name, operands[i]));
+    if (count > 2 && !several)
         return gnf_fail(GNF_INVALID_ARGUMENT, "'%s' is too much: one %s is taken; put the problem in quotes",
                         operands[2], wanted);
     if (count == 1 && wanted != NULL && wanted[0] != '[')
@@ -299,6 +408,7 @@ gnf_status args_parse(int argc, char **argv, struct args *args)
     unsigned char given[ROWS] = {0};
     memset(args, 0, sizeof *args);
     args->seed = 1;
+    args->hang = 30;
     getopt_tables(longs, letters);
     opterr = 0;
     optind = 0; /* GNU getopt starts afresh */
@@ -337,13 +447,16 @@ void args_help(FILE *out, const struct command *command)
         fputs("usage: gnfuse COMMAND [PROBLEM] [OPTION...]\n\n", out);
         for (const struct command *each = commands; each->name != NULL; each++) {
             char left[64];
+            if (each->summary == NULL)
+                continue;
             snprintf(left, sizeof left, "%s %s", each->name, each->operand ? each->operand : "");
             fprintf(out, "  %-30s %s\n", left, each->summary);
         }
         fputs("\nA problem is one line of text: 'f16[2,320,64,64] | groupnorm(32) | silu'\n", out);
     } else {
         fprintf(out, "usage: gnfuse %s%s%s [OPTION...]\n\n%s\n", command->name, command->operand ? " " : "",
-                command->operand ? command->operand : "", command->summary);
+                command->operand ? command->operand : "",
+                command->summary ? command->summary : "a helper of tune and compare");
     }
     fputs("\n", out);
     for (int i = 0; i < ROWS; i++)

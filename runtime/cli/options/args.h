@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-enum { ARGS_MAX_LIST = 32 };
+enum { ARGS_MAX_LIST = 256 };
 
 enum command_bit {
     COMMAND_INFO = 1,
@@ -15,7 +15,12 @@ enum command_bit {
     COMMAND_CHECK = 8,
     COMMAND_COMPILE = 16,
     COMMAND_CACHE = 32,
-    COMMAND_ALL = 63
+    COMMAND_TUNE = 64,
+    COMMAND_DB = 128,
+    COMMAND_BENCH = 256,
+    COMMAND_COMPARE = 512,
+    COMMAND_WORKER = 1024,
+    COMMAND_ALL = 2047
 };
 
 struct args_list {
@@ -25,16 +30,20 @@ struct args_list {
 
 struct args {
     const struct command *command;
-    const char *operand; /* the problem, or the action of `cache`; NULL if none was given */
+    const char *operand;       /* the problem, or the action of `cache` and `db`; NULL if none was given */
+    struct args_list operands; /* all of them, where a command takes several */
     bool help, version;
     bool sim;          /* --device sim */
     int device;        /* --device N */
     bool device_given; /* --device was on the command line */
-    const char *variant, *cache_dir, *out, *output_dir;
+    const char *variant, *cache_dir, *out, *output_dir, *db, *html, *output;
+    const char *devices;                   /* --devices: "0,1" or "all" */
     struct args_list packs, inputs, archs; /* inputs are "NAME=FILE" */
     char arch_text[512];                   /* what archs point into */
     size_t arch_used;
-    bool check, json, quiet, verbose;
+    bool check, json, quiet, verbose, all, dry_run, again, events;
+    double budget, hang; /* seconds; budget 0: none */
+    int jobs;            /* compilers at once; 0: one a core */
     uint64_t seed;
 };
 
@@ -45,8 +54,9 @@ typedef gnf_status (*command_function)(const struct args *args, int *exit_status
 struct command {
     const char *name;
     enum command_bit bit;
-    const char *operand; /* as usage shows it, "[PROBLEM]" if it may be left out; NULL if there is none */
-    const char *summary;
+    const char *operand; /* as usage shows it, "[PROBLEM]" if it may be left out, "PROBLEM..." if there may be
+                            several; NULL if there is none */
+    const char *summary; /* NULL: not shown in the list of commands */
     command_function run;
 };
 extern const struct command commands[]; /* ends with a row whose name is NULL */

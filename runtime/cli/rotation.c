@@ -1,0 +1,141 @@
+#include "rotation.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALIGNMENT = 256 };
+
+static size_t rounded(size_t bytes)
+{
+    return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+/* Where a tensor goes: takes its bytes from the slab or from the small memory, and uploads it. */
+static gnf_status place(struct session *session, const struct tensors *tensors, const struct tensor *tensor,
+                        CUdeviceptr *next, const void *values, uint64_t *address)
+{
+    size_t bytes = (size_t)tensor->elements * gnf_dtype_size(tensors->problem->dtype);
+    *address = *next;
+    *next += rounded(bytes);
+    return bytes > 0 ? GNF_CU(&session->context->driver, cuMemcpyHtoD, (*address, values, bytes)) : GNF_OK;
+}
+
+static uint64_t *address_of(gnf_arguments *arguments, int which)
+{
+    switch (which) {
+    case TENSOR_X:
+        return &arguments->x;
+    case TENSOR_GAMMA:
+        return &arguments->gamma;
+    case TENSOR_BETA:
+        return &arguments->beta;
+    default:
+        return &arguments->operand[which - TENSOR_OPERAND];
+    }
+}
+
+static gnf_status fill(struct rotation *rotation, const struct tensors *tensors, size_t y_bytes)
+{
+    const struct gnf_problem *problem = tensors->problem;
+    CUdeviceptr next = rotation->slab, next_small = rotation->small;
+    gnf_status status = GNF_OK;
+    void *scratch = NULL;
+    if (!tensors_in_order(problem, problem->channels)) {
+        scratch = malloc((size_t)tensors->at[TENSOR_X].elements * gnf_dtype_size(problem->dtype) + 1);
+        if (scratch == NULL)
+            return gnf_fail(GNF_OUT_OF_MEMORY, "no host memory for a copy of x");
+    }
+    for (int i = 0; i < tensors->count && status == GNF_OK; i++) {
+        const struct tensor *tensor = &tensors->at[i];
+        const void *values = tensor->data;
+        bool full = tensor->broadcast == GNF_FULL;
+        if (values == NULL)
+            continue;
+        if (full && scratch != NULL) {
+            tensors_to_memory(problem, tensors->samples, problem->channels, values, scratch);
+            values = scratch;
+        }
+        for (int set = 0; set < rotation->sets && status == GNF_OK; set++) {
+            uint64_t *address = address_of(&rotation->arguments[set], i);
+            if (full || set == 0)
+                status =
+                    place(rotation->session, tensors, tensor, full ? &next : &next_small, values, address);
+            else
+                *address = *address_of(&rotation->arguments[0], i);
+        }
+    }
+    free(scratch);
+    for (int set = 0; set < rotation->sets; set++) {
+        rotation->arguments[set].size = sizeof(gnf_arguments);
+        rotation->arguments[set].y = next;
+        next += rounded(y_bytes);
+    }
+    return status;
+}
+
+gnf_status rotation_create(struct rotation *rotation, struct session *session, const struct tensors *tensors)
+{
+    const struct gnf_driver *cuda = &session->context->driver;
+    size_t element = gnf_dtype_size(tensors->problem->dtype);
+    size_t y_bytes = (size_t)tensors->y_elements * element, set_bytes = rounded(y_bytes), small_bytes = 0;
+    for (int i = 0; i < tensors->count; i++) {
+        if (tensors->at[i].data == NULL)
+            continue;
+        *(tensors->at[i].broadcast == GNF_FULL ? &set_bytes : &small_bytes) +=
+            rounded((size_t)tensors->at[i].elements * element);
+    }
+    *rotation = (struct rotation){.session = session};
+    rotation->sets = timing_sets(session, (int64_t)set_bytes, (int64_t)(session->context->device.memory / 4));
+    rotation->arguments = calloc((size_t)rotation->sets, sizeof *rotation->arguments);
+    gnf_status status = rotation->arguments != NULL
+                            ? GNF_OK
+                            : gnf_fail(GNF_OUT_OF_MEMORY, "no host memory for %d sets", rotation->sets);
+    if (status == GNF_OK)
+        status = GNF_CU(cuda, cuMemAlloc, (&rotation->slab, (size_t)rotation->sets * set_bytes + ALIGNMENT));
+    if (status == GNF_OK)
+        status = GNF_CU(cuda, cuMemAlloc, (&rotation->small, small_bytes + ALIGNMENT));
+    if (status == GNF_OK)
+        status = fill(rotation, tensors, y_bytes);
+    if (status != GNF_OK)
+        rotation_free(rotation);
+    return status;
+}
+
+void rotation_free(struct rotation *rotation)
+{
+    if (rotation->session == NULL)
+        return;
+    const struct gnf_driver *cuda = &rotation->session->context->driver;
+    const CUdeviceptr memory[] = {rotation->slab, rotation->small, rotation->workspace};
+    for (size_t i = 0; i < sizeof memory / sizeof memory[0]; i++)
+        if (memory[i] != 0)
+            cuda->cuMemFree(memory[i]);
+    free(rotation->arguments);
+    memset(rotation, 0, sizeof *rotation);
+}
+
+gnf_status rotation_fit(struct rotation *rotation, const gnf_plan *plan, bool *moved)
+{
+    const struct gnf_driver *cuda = &rotation->session->context->driver;
+    size_t wanted = gnf_plan_workspace_size(plan);
+    *moved = wanted > rotation->workspace_size;
+    if (!*moved)
+        return GNF_OK;
+    if (rotation->workspace != 0)
+        cuda->cuMemFree(rotation->workspace);
+    rotation->workspace = 0;
+    rotation->workspace_size = 0;
+    GNF_TRY(GNF_CU(cuda, cuMemAlloc, (&rotation->workspace, wanted)));
+    rotation->workspace_size = wanted;
+    for (int set = 0; set < rotation->sets; set++) {
+        rotation->arguments[set].workspace = rotation->workspace;
+        rotation->arguments[set].workspace_size = wanted;
+    }
+    return GNF_OK;
+}
+
+gnf_status rotation_launch(void *user, int set, CUstream stream)
+{
+    const struct rotation_run *run = user;
+    return gnf_execute(run->plan, &run->rotation->arguments[set], stream);
+}
