@@ -13,14 +13,25 @@ WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werr
 
 # An initialiser by position, a null stream, a pointer to each function: what both languages take.
 USE = """
+static int on_progress(void *user, const gnf_tune_progress *progress)
+{
+    return user == NULL && progress->done == progress->total;
+}
 int use(void);
 int use(void)
 {
-    gnf_context_options options = {sizeof(gnf_context_options), NULL, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, GNF_LOG_ERROR};
+    gnf_context_options options = {sizeof(gnf_context_options), NULL, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, GNF_LOG_ERROR, NULL};
+    gnf_tune_options tuning = {sizeof(gnf_tune_options), 3, 1.5, 0, NULL, on_progress, NULL};
+    gnf_tune_report report;
+    gnf_variant_info info;
     gnf_context *context = NULL;
     gnf_arguments arguments;
     gnf_status (*create)(gnf_context **, const gnf_context_options *) = gnf_context_create;
     arguments.size = sizeof arguments;
+    report.size = sizeof report;
+    info.size = sizeof info;
+    if (gnf_tune(NULL, NULL, &tuning, &report) != GNF_INVALID_ARGUMENT || gnf_get_variant(NULL, NULL, 0, &info) == GNF_OK)
+        return 0;
     arguments.operand[GNF_MAX_OPERANDS - 1] = 0;
     return create(&context, &options) == GNF_OK && gnf_execute(NULL, &arguments, NULL) == GNF_INVALID_ARGUMENT;
 }
