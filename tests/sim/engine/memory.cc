@@ -1,4 +1,4 @@
-// Device memory: each allocation ends at a guard page, freed ones stay unmapped for a while, fresh ones hold
+// Device memory: each allocation ends at a guard, freed ones stay unmapped for a while, fresh ones hold
 // NaN bits.
 #include "unit.h"
 #include <cstdio>
@@ -12,7 +12,9 @@ namespace sim
 {
 namespace
 {
-enum : size_t { ALIGN = 256, EAGER = 64 << 20, STENCIL = 16 << 20, KEPT = 4096 };
+// GUARD: on each side, and nothing else may be mapped there: a kernel that strays by megabytes must not meet
+// the host's own memory.
+enum : size_t { ALIGN = 256, EAGER = 64 << 20, STENCIL = 16 << 20, KEPT = 4096, GUARD = 64 << 20 };
 struct Region {
     char *map;
     size_t map_size, bytes;
@@ -51,9 +53,19 @@ bool map_body(char *body, size_t size)
     }
     return true;
 }
+// Of the guards a page on each side is poisoned too; shadow memory for all of them would cost more than they
+// are.
+char *poisoned(const Region &r)
+{
+    return r.map + GUARD - PAGE;
+}
+size_t poisoned_size(const Region &r)
+{
+    return r.map_size - 2 * (GUARD - PAGE);
+}
 void release(Region &r)
 {
-    asan_unpoison(r.map, r.map_size);
+    asan_unpoison(poisoned(r), poisoned_size(r));
     munmap(r.map, r.map_size);
 }
 // Makes every later access a fault.
@@ -61,12 +73,12 @@ void close(Region &r)
 {
     r.live = false;
     mmap(r.map, r.map_size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-    asan_poison(r.map, r.map_size);
+    asan_poison(poisoned(r), poisoned_size(r));
 }
 std::string slack_of(char *p, const Region &r)
 {
     const unsigned char *slack = (unsigned char *)p + r.bytes,
-                        *end = (unsigned char *)r.map + r.map_size - PAGE;
+                        *end = (unsigned char *)r.map + r.map_size - GUARD;
     size_t n = (size_t)(end - slack), bad = 0;
     asan_unpoison(slack, n);
     while (bad < n && slack[bad] == SLACK)
@@ -83,22 +95,22 @@ void *memory_alloc(size_t bytes, const void *owner)
 {
     std::lock_guard<std::mutex> guard(lock);
     size_t room = (bytes + ALIGN - 1) / ALIGN * ALIGN, body = (room + PAGE - 1) / PAGE * PAGE;
-    char *m =
-        (char *)mmap(nullptr, body + 2 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    char *m = (char *)mmap(nullptr, body + 2 * GUARD, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                           -1, 0);
     if (m == MAP_FAILED)
         return nullptr;
-    if (!map_body(m + PAGE, body)) {
-        munmap(m, body + 2 * PAGE);
+    if (!map_body(m + GUARD, body)) {
+        munmap(m, body + 2 * GUARD);
         return nullptr;
     }
-    char *p = m + PAGE + body - room;
-    memset(m + PAGE, SLACK, body - room);
+    char *p = m + GUARD + body - room;
+    memset(m + GUARD, SLACK, body - room);
     if (body <= EAGER)
         memset(p, FRESH, bytes);
     memset(p + bytes, SLACK, room - bytes);
-    asan_poison(m, (size_t)(p - m));
+    asan_poison(m + GUARD - PAGE, (size_t)(p - (m + GUARD - PAGE)));
     asan_poison(p + bytes, room - bytes + PAGE);
-    regions[p] = {m, body + 2 * PAGE, bytes, true, owner};
+    regions[p] = {m, body + 2 * GUARD, bytes, true, owner};
     return p;
 }
 bool memory_free(void *v, std::string *complaint)
