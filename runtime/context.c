@@ -87,14 +87,18 @@ struct gnf_tuned *gnf_context_tuned(gnf_context *context)
 
 gnf_status gnf_context_reload_tuned(gnf_context *context)
 {
-    struct gnf_tuned *tuned;
-    GNF_TRY(gnf_tuned_load(&tuned, context->options.db, &context->options.log));
-    pthread_mutex_lock(&context->tuned_lock);
-    struct gnf_tuned *old = context->tuned;
-    context->tuned = tuned;
-    pthread_mutex_unlock(&context->tuned_lock);
+    struct gnf_tuned *tuned, *old = NULL;
+    pthread_mutex_lock(&context->reload_lock);
+    gnf_status status = gnf_tuned_load(&tuned, context->options.db, &context->options.log);
+    if (status == GNF_OK) {
+        pthread_mutex_lock(&context->tuned_lock);
+        old = context->tuned;
+        context->tuned = tuned;
+        pthread_mutex_unlock(&context->tuned_lock);
+    }
+    pthread_mutex_unlock(&context->reload_lock);
     gnf_tuned_free(old);
-    return GNF_OK;
+    return status;
 }
 
 /* The device of a context that is current. */
@@ -168,6 +172,7 @@ gnf_status gnf_context_create(gnf_context **out, const gnf_context_options *opti
         return gnf_fail(GNF_OUT_OF_MEMORY, "context: no host memory");
     pthread_mutex_init(&context->lock, NULL);
     pthread_mutex_init(&context->target_lock, NULL);
+    pthread_mutex_init(&context->reload_lock, NULL);
     pthread_mutex_init(&context->tuned_lock, NULL);
     pthread_mutex_init(&context->tune_lock, NULL);
     pthread_cond_init(&context->changed, NULL);
@@ -214,6 +219,7 @@ void gnf_context_destroy(gnf_context **address)
     pthread_cond_destroy(&context->changed);
     pthread_mutex_destroy(&context->tune_lock);
     pthread_mutex_destroy(&context->tuned_lock);
+    pthread_mutex_destroy(&context->reload_lock);
     pthread_mutex_destroy(&context->target_lock);
     pthread_mutex_destroy(&context->lock);
     free(context);

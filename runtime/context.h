@@ -31,9 +31,10 @@ struct gnf_context {
     pthread_mutex_t target_lock; /* the next two */
     bool target_known;
     struct gnf_target target;
-    pthread_mutex_t tuned_lock; /* the next one */
-    struct gnf_tuned *tuned;    /* NULL: nothing is known */
-    pthread_mutex_t tune_lock;  /* held while a plan tunes; the next one */
+    pthread_mutex_t reload_lock; /* held while databases are read, so that what is newest stays */
+    pthread_mutex_t tuned_lock;  /* the next one */
+    struct gnf_tuned *tuned;     /* NULL: nothing is known */
+    pthread_mutex_t tune_lock;   /* held while a plan tunes; the next one */
     struct gnf_tried *tried;
 };
 

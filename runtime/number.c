@@ -59,11 +59,39 @@ static void big_subtract(struct big *a, const struct big *b)
     }
 }
 
+/* The same as nearest() for the short numbers that nearly all are, in a tenth of the time: records are read
+ * by the thousand. */
+enum { SHORT_DIGITS = 10, SHORT_PLACES = 19, SHIFT = 93 };
+static uint32_t nearest_short(const char *digits, int count, int places)
+{
+    __extension__ typedef unsigned __int128 wide;
+    uint64_t value = 0, divisor = 1;
+    for (int i = 0; i < count; i++)
+        value = value * 10 + (uint64_t)(digits[i] - '0');
+    for (int i = 0; i < places; i++)
+        divisor *= 10;
+    /* 29 bits or more, as value is not 0 and the divisor less than 2^64 */
+    wide quotient = ((wide)value << SHIFT) / divisor;
+    bool rest = (wide)value << SHIFT != quotient * divisor;
+    int drop = 128 - 24 -
+               (quotient >> 64 ? __builtin_clzll((uint64_t)(quotient >> 64))
+                               : 64 + __builtin_clzll((uint64_t)quotient));
+    uint32_t kept = (uint32_t)(quotient >> drop);
+    bool half = quotient >> (drop - 1) & 1;
+    rest = rest || (quotient & (((wide)1 << (drop - 1)) - 1));
+    if (half && (rest || (kept & 1)))
+        kept++;
+    /* as below, 2^24 carries into the exponent */
+    return ((uint32_t)(drop - SHIFT + 150) << 23) + (kept - (UINT32_C(1) << 23));
+}
+
 /* Bits of the float nearest to digits * 10^exponent (digits not 0); the infinity's bits where that is too
  * large. */
 static uint32_t nearest(const char *digits, int count, int exponent)
 {
     const uint32_t infinity = UINT32_C(0x7f800000);
+    if (count <= SHORT_DIGITS && exponent <= 0 && exponent >= -SHORT_PLACES)
+        return nearest_short(digits, count, -exponent);
     if (count + exponent > 39)
         return infinity;
     if (count + exponent < -45)

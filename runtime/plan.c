@@ -69,6 +69,36 @@ static void fill_arguments(struct gnf_plan *plan)
         plan->args.scalar[i] = problem->scalar[i];
 }
 
+/* Loads the choice, and what `choose` takes for pointers of any alignment. */
+static gnf_status make_ready(struct gnf_plan *plan, struct gnf_choice_request request,
+                             gnf_status (*choose)(const struct gnf_choice_request *, struct gnf_choice *))
+{
+    request.variant = NULL;
+    request.alignment = (unsigned)gnf_dtype_size(plan->problem.dtype);
+    bool two = plan->choice.variant->alignment > request.alignment;
+    if (two)
+        GNF_TRY(choose(&request, &plan->fallback));
+    if (!plan->empty) {
+        int first = plan->choice.variant->kernel_count,
+            total = first + (two ? plan->fallback.variant->kernel_count : 0);
+        GNF_TRY(load(plan->context, &plan->choice, request.stream, 0, total));
+        if (two)
+            GNF_TRY(load(plan->context, &plan->fallback, request.stream, first, total));
+    }
+    if (!two)
+        plan->fallback = plan->choice;
+    plan->workspace_size = plan->choice.workspace_size > plan->fallback.workspace_size
+                               ? plan->choice.workspace_size
+                               : plan->fallback.workspace_size;
+    return GNF_OK;
+}
+
+/* Another variant may be in the cache, or compile. */
+static bool is_out_of_reach(gnf_status status)
+{
+    return status == GNF_NO_COMPILER || status == GNF_COMPILE_FAILED || status == GNF_NOT_COMPILED;
+}
+
 static gnf_status create(struct gnf_plan *plan, const char *text, const gnf_plan_options *options)
 {
     struct gnf_problem *problem = &plan->problem;
@@ -92,25 +122,16 @@ static gnf_status create(struct gnf_plan *plan, const char *text, const gnf_plan
     bool known = options->variant || plan->choice.match == gnf_match_names[GNF_MATCH_EXACT];
     if (options->tune && !known && !plan->empty && gnf_tune_on_first_use(plan->context, problem, options))
         GNF_TRY(gnf_choice_make(&request, &plan->choice));
-    unsigned element = (unsigned)gnf_dtype_size(problem->dtype);
-    bool two = plan->choice.variant->alignment > element;
-    request.variant = NULL;
-    request.alignment = element;
-    if (two)
-        GNF_TRY(gnf_choice_make(&request, &plan->fallback));
-    if (!plan->empty) {
-        int first = plan->choice.variant->kernel_count,
-            total = first + (two ? plan->fallback.variant->kernel_count : 0);
-        GNF_TRY(load(plan->context, &plan->choice, options->stream, 0, total));
-        if (two)
-            GNF_TRY(load(plan->context, &plan->fallback, options->stream, first, total));
-    }
-    if (!two)
-        plan->fallback = plan->choice;
-    plan->workspace_size = plan->choice.workspace_size > plan->fallback.workspace_size
-                               ? plan->choice.workspace_size
-                               : plan->fallback.workspace_size;
-    return GNF_OK;
+    gnf_status status = make_ready(plan, request, gnf_choice_make);
+    if (!is_out_of_reach(status) || (plan->choice.recorded_us <= 0 && plan->fallback.recorded_us <= 0))
+        return status;
+    /* Records decide only speed: without them it might have worked. */
+    gnf_log_line(&plan->context->options.log, GNF_LOG_WARNING,
+                 "%s: what the tuning database says cannot be had, the default rule decides: %s",
+                 problem->text, gnf_error_message());
+    if (!options->variant)
+        GNF_TRY(gnf_choice_by_rule(&request, &plan->choice));
+    return make_ready(plan, request, gnf_choice_by_rule);
 }
 
 gnf_status gnf_plan_create(gnf_plan **out, gnf_context *context, const char *problem,

@@ -1,12 +1,9 @@
-/* Numbers with a point or an exponent never reach jansson, which reads them by strtod: that follows the
- * host's locale, and aborts where its decimal point has several bytes. They are handed over as strings that
- * start with a mark, and read by number.h. */
-#define _GNU_SOURCE 1 /* open_memstream, memmem, strcasestr */
+#define _POSIX_C_SOURCE 200809L /* open_memstream, strdup */
 #include "record.h"
+#include "json.h"
 #include "number.h"
 #include "problem.h"
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,9 +20,6 @@ const char *const gnf_record_status_names[GNF_RECORD_STATUS_COUNT] = {
     [GNF_RECORD_REFUSED] = "refused",
     [GNF_RECORD_NOT_COMPILED] = "not compiled",
 };
-
-/* U+FFFF, which is no character. */
-static const char mark[] = "\xef\xbf\xbf";
 
 /* ---- reading ---- */
 
@@ -82,19 +76,14 @@ static gnf_status take_bool(const json_t *object, const char *field, bool *out)
 static gnf_status take_number(const json_t *object, const char *field, double *out)
 {
     const json_t *value = json_object_get(object, field);
-    const char *text = json_string_value(value);
-    float number = 0;
+    const char *text = gnf_json_real(value);
+    float number;
     *out = 0;
-    if (json_is_integer(value)) {
-        *out = (double)json_integer_value(value);
-    } else {
-        if (!text || memcmp(text, mark, strlen(mark)) != 0)
-            return is_not(field, value, "a number");
-        text += strlen(mark);
-        if (gnf_number_float(text, strlen(text), &number) != GNF_NUMBER_OK)
-            return bad(field, " = %.40s: allowed are numbers up to 3e38", text);
-        *out = (double)number;
-    }
+    if (!text && !json_is_integer(value))
+        return is_not(field, value, "a number");
+    if (text && gnf_number_float(text, strlen(text), &number) != GNF_NUMBER_OK)
+        return bad(field, " = %.40s: allowed are numbers up to 3e38", text);
+    *out = gnf_json_number(value);
     return *out >= 0 ? GNF_OK : bad(field, " is negative: allowed are 0 and more");
 }
 
@@ -103,8 +92,8 @@ static gnf_status take_text(const json_t *object, const char *field, size_t most
                             const char **out)
 {
     const json_t *value = json_object_get(object, field);
-    *out = json_string_value(value);
-    if (!*out || !memcmp(*out, mark, strlen(mark)))
+    *out = gnf_json_text(value);
+    if (!*out)
         return is_not(field, value, "a string");
     if (!**out || json_string_length(value) > most)
         return bad(field, " has %zu bytes: allowed are 1 to %zu", json_string_length(value), most);
@@ -203,39 +192,6 @@ static gnf_status take_fields(const json_t *object, struct gnf_record *record)
                                             : GNF_OK;
 }
 
-/* Length of the number that starts here; *real: it has a point or an exponent. */
-static size_t number_length(const char *text, size_t length, bool *real)
-{
-    size_t i = 0;
-    *real = false;
-    if (*text != '-' && (*text < '0' || *text > '9'))
-        return 0;
-    for (; i < length && text[i] && strchr("+-.0123456789eE", text[i]); i++)
-        *real = *real || strchr(".eE", text[i]);
-    return i;
-}
-
-/* `out` has room for three times the line. */
-static size_t mark_numbers(const char *line, size_t length, char *out)
-{
-    char *const begin = out;
-    bool quoted = false;
-    for (size_t i = 0, number; i < length; i += number ? number : 1) {
-        bool real = false;
-        number = quoted ? 0 : number_length(line + i, length - i, &real);
-        if (real)
-            out += snprintf(out, number + 8, "\"%s%.*s\"", mark, (int)number, line + i);
-        else if (number)
-            out = (char *)memcpy(out, line + i, number) + number;
-        else if ((*out++ = line[i]) == '"')
-            quoted = !quoted;
-        else if (quoted && line[i] == '\\' && i + 1 < length)
-            *out++ = line[++i];
-    }
-    *out = '\0';
-    return (size_t)(out - begin);
-}
-
 static gnf_status not_json(const json_error_t *error)
 {
     char text[sizeof error->text];
@@ -254,15 +210,9 @@ gnf_status gnf_record_read(struct gnf_record *record, const char *line, size_t l
     memset(record, 0, sizeof *record);
     if (length > GNF_RECORD_LINE_MAX)
         return bad("the line", " has more than %d bytes", GNF_RECORD_LINE_MAX);
-    char *marked = malloc(3 * length + 16);
-    if (!marked)
-        return no_memory();
-    size_t size = mark_numbers(line, length, marked);
-    bool foreign = memmem(line, length, mark, strlen(mark)) || strcasestr(marked, "\\uffff");
-    json_t *object = foreign ? NULL : json_loadb(marked, size, JSON_REJECT_DUPLICATES, &error);
-    free(marked);
+    json_t *object = gnf_json_read(line, length, &error);
     if (!object)
-        return foreign ? bad("the line", " holds U+FFFF") : not_json(&error);
+        return not_json(&error);
     gnf_status status =
         json_is_object(object) ? take_fields(object, record) : bad("the line", " is no JSON object");
     json_decref(object);

@@ -1,5 +1,5 @@
 /* One line of a tuning database (JSON Lines): one variant, measured at one size on one GPU. A later line for
- * the same key replaces an earlier one. */
+ * the same key replaces an earlier one, unless it is unfinished and that was finished. */
 #ifndef GNF_RECORD_H
 #define GNF_RECORD_H
 
@@ -49,9 +49,8 @@ struct gnf_record {
 };
 
 /* Reads one line (no newline needed). GNF_INVALID_ARGUMENT: the message names the field and what is wrong
- * with it
- * ("time_us is missing"), but not the line; nothing is to be freed then. A newer format is GNF_NOT_SUPPORTED.
- * Unknown fields are ignored. Locale-free. */
+ * with it ("time_us is missing"), but not the line; nothing is to be freed then. A newer format is
+ * GNF_NOT_SUPPORTED. Unknown fields are ignored. Locale-free. */
 gnf_status gnf_record_read(struct gnf_record *record, const char *line, size_t length);
 /* One line with its newline, malloc'ed; fields in a fixed order, numbers locale-free, so that equal records
  * are equal bytes. GNF_OUT_OF_MEMORY. */

@@ -1,10 +1,11 @@
 /* gnf_tune(): a child process measures; its events, one JSON object a line, become progress and report. */
 #define _POSIX_C_SOURCE 200809L /* strdup, clock_gettime */
 #include "tune.h"
+#include "json.h"
 #include "number.h"
 #include "plan.h"
 #include "process.h"
-#include <jansson.h>
+#include <limits.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -43,13 +44,19 @@ static double now_s(void)
 
 static const char *text_of(const json_t *event, const char *field)
 {
-    const char *text = json_string_value(json_object_get(event, field));
+    const char *text = gnf_json_text(json_object_get(event, field));
     return text ? text : "";
 }
 
 static double number_of(const json_t *event, const char *field)
 {
-    return json_number_value(json_object_get(event, field));
+    return gnf_json_number(json_object_get(event, field));
+}
+
+static int count_of(const json_t *event, const char *field)
+{
+    double number = number_of(event, field);
+    return number > 0 && number < INT_MAX ? (int)number : 0;
 }
 
 static gnf_status status_named(const char *name)
@@ -77,10 +84,10 @@ static void take_progress(struct run *run, const json_t *event)
 {
     snprintf(run->variant, sizeof run->variant, "%s", text_of(event, "variant"));
     snprintf(run->best, sizeof run->best, "%s", text_of(event, "best"));
-    run->progress.done = (int)number_of(event, "done");
+    run->progress.done = count_of(event, "done");
     if (run->report.known < 0)
         run->report.known = run->progress.done;
-    run->progress.total = (int)number_of(event, "total");
+    run->progress.total = count_of(event, "total");
     run->progress.best_us = number_of(event, "best_us");
     call_back(run);
 }
@@ -93,9 +100,9 @@ static void take_report(struct run *run, const json_t *event)
     snprintf(report->default_variant, sizeof report->default_variant, "%s", text_of(event, "default"));
     report->time_us = number_of(event, "time_us");
     report->default_us = number_of(event, "default_us");
-    report->measured = (int)number_of(event, "measured");
-    report->known = (int)number_of(event, "known");
-    report->failed = (int)number_of(event, "failed");
+    report->measured = count_of(event, "measured");
+    report->known = count_of(event, "known");
+    report->failed = count_of(event, "failed");
     report->complete = json_is_true(json_object_get(event, "complete"));
     if (json_object_get(event, "error")) { /* its tensors do not fit the device */
         run->status = GNF_OUT_OF_MEMORY;
@@ -105,7 +112,8 @@ static void take_report(struct run *run, const json_t *event)
 
 static void take_line(struct run *run, const char *line)
 {
-    json_t *event = json_loads(line, 0, NULL);
+    json_error_t error;
+    json_t *event = gnf_json_read(line, strlen(line), &error);
     const char *kind = text_of(event, "event");
     if (!strcmp(kind, "progress")) {
         take_progress(run, event);
@@ -189,18 +197,13 @@ static void complete_report(struct run *run, const struct gnf_problem *problem)
     const struct gnf_choice_request request = {
         .context = run->context, .problem = problem, .alignment = ALIGNMENT};
     struct gnf_choice choice;
-    struct gnf_entry entry = {0};
     if (!*report->variant && gnf_choice_make(&request, &choice) == GNF_OK) {
         snprintf(report->variant, sizeof report->variant, "%s", choice.variant->name);
         report->time_us = choice.recorded_us;
     }
     if (run->reported)
         return;
-    bool found = false;
-    while (!found && gnf_entry_next(run->context, problem, &entry))
-        found = gnf_choice_default(&choice, entry.pack, entry.variants, entry.count, problem, ALIGNMENT,
-                                   &run->context->device) == GNF_OK;
-    if (found)
+    if (gnf_choice_by_rule(&request, &choice) == GNF_OK)
         snprintf(report->default_variant, sizeof report->default_variant, "%s", choice.variant->name);
     report->known = report->known < 0 ? 0 : report->known;
     report->measured = run->progress.done - report->known;

@@ -185,10 +185,15 @@ static gnf_status read_file(struct gnf_tuned *tuned, const struct gnf_log *log)
             unreadable(tuned, log, strerror(errno));
         return GNF_OK;
     }
-    bool regular = fstat(file, &info) == 0 && S_ISREG(info.st_mode);
+    bool known = fstat(file, &info) == 0, regular = known && S_ISREG(info.st_mode);
     gnf_status status = GNF_OK;
+    if (known && S_ISCHR(info.st_mode)) { /* /dev/null: none is wanted */
+        close(file);
+        return GNF_OK;
+    }
     if (!regular)
-        unreadable(tuned, log, S_ISDIR(info.st_mode) ? "it is a folder" : "it is not a regular file");
+        unreadable(tuned, log,
+                   known && S_ISDIR(info.st_mode) ? "it is a folder" : "it is not a regular file");
     else
         status = begin_reading(&reading, tuned, tuned->path, log);
     if (regular && status == GNF_OK)
@@ -230,6 +235,14 @@ static int by_order(const void *a, const void *b)
     return order ? order : ORDER(x, y);
 }
 
+/* A run that measures again and is cut short takes nothing away from what an earlier one finished. */
+static bool replaces(const struct gnf_record *later, const struct gnf_record *earlier)
+{
+    bool unfinished = later->status == GNF_RECORD_OK && !later->complete,
+         finished = earlier->status == GNF_RECORD_OK && earlier->complete;
+    return gnf_record_same_device(&later->device, &earlier->device) && !(unfinished && finished);
+}
+
 static gnf_status sort(struct gnf_tuned *tuned)
 {
     size_t count = (size_t)tuned->count;
@@ -242,7 +255,7 @@ static gnf_status sort(struct gnf_tuned *tuned)
     for (int i = 0; i < tuned->count; i++) {
         struct gnf_tuned_item *item = tuned->sorted[i];
         for (int j = i + 1; j < tuned->count && order_items(item, tuned->sorted[j]) == 0; j++)
-            if (gnf_record_same_device(&item->line.record.device, &tuned->sorted[j]->line.record.device)) {
+            if (replaces(&tuned->sorted[j]->line.record, &item->line.record)) {
                 item->replaced = tuned->sorted[j];
                 break;
             }

@@ -93,8 +93,9 @@ struct gnf_tuned_choice {
 /* Records are compared only within one file, device and N (times of different runs do not compare). Of the
  * groups that have a legal complete record the best match wins; of equal matches the user's file before the
  * shipped one, the N nearest by ratio, the multiprocessor count nearest. Within a group gnf_timing_pick()
- * decides, and the record it takes says whether the match is exact or of an older source. Where no group has
- * a complete one, incomplete ones count, and where there are none either, slow ones. */
+ * decides, and the record it takes says whether the match is exact or of an older source; of one variant the
+ * record of the present source counts, unless it was cut short. Where no group has a complete one, incomplete
+ * ones count, and where there are none either, slow ones. */
 struct gnf_tuned_choice gnf_tuned_choose(const struct gnf_tuned *tuned, const struct gnf_tuned_query *query);
 
 /* The shipped database, embedded at build time: the files of tuning/db, one after another. */

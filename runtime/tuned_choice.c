@@ -204,15 +204,25 @@ static int by_rank(const void *a, const void *b)
     return order ? order : x->begin - y->begin;
 }
 
-/* Whether the newer of two records of one variant says more. */
+/* Nothing that more samples would change. */
+static bool is_settled(const struct gnf_record *record)
+{
+    return record->status != GNF_RECORD_OK || worth_of(record) == COMPLETE;
+}
+
+/* Whether the second of two records of one variant says more. What is settled about the present source does,
+ * however good an older one was. */
 static bool is_better(struct search *search, int index, const struct known *old, const struct known *new)
 {
-    if (!old->item || new->worth != old->worth)
-        return !old->item || new->worth < old->worth;
-    bool current = is_current(search, index, &new->item->line.record);
-    if (current != is_current(search, index, &old->item->line.record))
+    if (!old->item)
+        return true;
+    const struct gnf_record *before = &old->item->line.record, *record = &new->item->line.record;
+    bool was_current = is_current(search, index, before), current = is_current(search, index, record);
+    if (current != was_current && is_settled(current ? record : before))
         return current;
-    return new->item > old->item;
+    if (new->worth != old->worth)
+        return new->worth < old->worth;
+    return current != was_current ? current : new->item > old->item;
 }
 
 /* Fills in the group's winner, its worth and what match it is. */
@@ -224,16 +234,19 @@ static void decide(struct search *search, struct group *group)
     for (int at = group->begin; at < group->end; at++) {
         const struct gnf_tuned_item *item = search->tuned->sorted[at];
         const struct known known = {item, worth_of(&item->line.record)};
-        if (item->replaced || known.worth == WORTHLESS || !in_group(group, item))
+        if (item->replaced || !in_group(group, item))
             continue;
         int index = find_candidate(search, item->line.record.variant);
         if (index < 0 || !is_legal(search, index))
             continue;
         if (is_better(search, index, &search->known[index], &known))
             search->known[index] = known;
-        group->worth = known.worth < group->worth ? known.worth : group->worth;
     }
-    for (int i = 0; i < query->count; i++) {
+    group->worth = WORTHLESS;
+    for (int i = 0; i < query->count; i++)
+        if (search->known[i].item && search->known[i].worth < group->worth)
+            group->worth = search->known[i].worth;
+    for (int i = 0; i < query->count && group->worth < WORTHLESS; i++) {
         if (!search->known[i].item || search->known[i].worth != group->worth)
             continue;
         const struct gnf_record *record = &search->known[i].item->line.record;
@@ -329,19 +342,34 @@ static bool explain_unfit(struct search *search, const struct gnf_tuned_item *it
     return true;
 }
 
+/* Another record of the variant counts: search->known is of its group. */
+static bool explain_displaced(struct search *search, const struct gnf_tuned_item *item)
+{
+    const struct gnf_record *record = &item->line.record;
+    int index = find_candidate(search, record->variant);
+    const struct gnf_tuned_item *known = search->known[index].item;
+    if (known == item)
+        return false;
+    if (is_current(search, index, record) || !is_current(search, index, &known->line.record))
+        say(search->query, item, "line %d %s", known->line.line,
+            worth_of(&known->line.record) < worth_of(record) ? "says more" : "is newer");
+    else
+        say(search->query, item, "line %d is of the %s", known->line.line,
+            strcmp(known->line.record.source, record->source) ? "present source" : "present compiler");
+    return true;
+}
+
 /* Against the taken one of the same group, whose records search->known has. */
 static void explain_slower(struct search *search, const struct group *best, const struct gnf_tuned_item *item)
 {
     const struct gnf_tuned_query *query = search->query;
     const struct gnf_record *record = &item->line.record, *taken = &best->winner->line.record;
-    const struct known *known = &search->known[find_candidate(search, record->variant)];
+    if (explain_displaced(search, item))
+        return;
     if (worth_of(record) > best->worth && worth_of(record) == SLOW)
         say(query, item, "dropped early: far slower than the best");
     else if (worth_of(record) > best->worth)
         say(query, item, "not measured to the end, as others are");
-    else if (known->item != item)
-        say(query, item, "line %d is of the %s", known->item->line.line,
-            strcmp(known->item->line.record.source, record->source) ? "present source" : "present compiler");
     else if (record->time_us < taken->time_us)
         say(query, item, "faster by no more than the noise: %s wins",
             find_candidate(search, taken->variant) == query->default_index ? "the default"
@@ -368,10 +396,23 @@ static void explain_group(const struct gnf_tuned_query *query, const struct grou
         say(query, item, "%s: records of a more similar device come first", gnf_match_names[group->match]);
 }
 
-static const struct group *group_of(const struct search *search, const struct gnf_tuned_item *item)
+/* As decide() sees it. */
+static bool holds(const struct search *search, const struct group *group, const struct gnf_tuned_item *item)
 {
+    for (int at = group->begin; at < group->end; at++)
+        if (search->tuned->sorted[at] == item)
+            return in_group(group, item);
+    return false;
+}
+
+/* A size of memory between two others' is in both their groups: the best one is what matters then. */
+static struct group *group_of(const struct search *search, struct group *best,
+                              const struct gnf_tuned_item *item)
+{
+    if (best && holds(search, best, item))
+        return best;
     for (int i = 0; i < search->group_count; i++)
-        if (gnf_tuned_order_groups(search->group[i].first, item) == 0 && in_group(&search->group[i], item))
+        if (holds(search, &search->group[i], item))
             return &search->group[i];
     return NULL;
 }
@@ -389,15 +430,19 @@ static void explain(struct search *search, struct group *best)
         const struct gnf_tuned_item *item = &tuned->item[i];
         if (strcmp(item->line.record.key, search->query->problem->key) || explain_unfit(search, item))
             continue;
-        const struct group *group = group_of(search, item);
-        if (!best || !group)
+        struct group *group = group_of(search, best, item);
+        if (!group)
             continue;
-        if (item == best->winner)
+        if (!best) {
+            decide(search, group);
+            explain_displaced(search, item);
+        } else if (item == best->winner) {
             say(search->query, item, "taken: %s", gnf_match_names[best->match]);
-        else if (group == best)
+        } else if (group == best) {
             explain_slower(search, best, item);
-        else
+        } else {
             explain_group(search->query, best, group, item);
+        }
     }
 }
 

@@ -162,7 +162,10 @@ enum child_answer child_receive(struct child *child, double seconds, bool (*stop
         if (left <= 0 || (stop != NULL && stop(user)))
             return CHILD_TIMEOUT;
         struct pollfd wait = {.fd = child->from, .events = POLLIN};
-        int ready = poll(&wait, 1, (int)(stop != NULL && left > TICK_MS ? TICK_MS : left));
+        int64_t tick = left > TICK_MS ? TICK_MS : left, back = now_ms() + tick;
+        int ready = poll(&wait, 1, (int)tick);
+        int64_t late = now_ms() - back; /* Ctrl-Z stops the child as well as us, and that is no silence */
+        end += late > 0 ? late : 0;
         if ((ready > 0 && !read_more(child)) || (ready < 0 && errno != EINTR))
             return CHILD_GONE;
     }

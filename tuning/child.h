@@ -26,8 +26,9 @@ gnf_status child_start(struct child *child, const char *const arguments[]);
 /* Sends the object as one line and releases it; NULL is a failure. False where the child is gone. */
 bool child_send(struct child *child, json_t *object);
 /* One line as an object, the caller's to release. A line that is not an object, or longer than 64 MiB, is no
- * answer: CHILD_GONE, though the child may still be there (child_end() kills it). `stop` (may be NULL) is
- * asked ten times a second; true: as a timeout. */
+ * answer: CHILD_GONE, though the child may still be there (child_end() kills it). `seconds` are of the time
+ * that this process runs, and is not stopped. `stop` (may be NULL) is asked ten times a second; true: as a
+ * timeout. */
 enum child_answer child_receive(struct child *child, double seconds, bool (*stop)(void *user), void *user,
                                 json_t **object);
 /* Waits for its end, a second long after its input was closed, then kills it; or kills it at once. Frees what

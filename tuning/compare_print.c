@@ -311,9 +311,8 @@ static void print_summary(const struct compare_table *table)
     if (!table->timed)
         printf("time     none: this was the simulator, whose times mean nothing\n");
     else
-        printf("time     %s of %d rounds in turns; cold: inputs not in the L2 cache; +-: half the distance "
-               "of the "
-               "quartiles\n",
+        printf("time     %s of %d rounds in turns; +-: half the distance of the quartiles;\n"
+               "         cold: inputs not in the L2 cache; hot: the same ones again\n",
                table->simulated ? "simulated, no GPU's; medians" : "medians", table->rounds);
     printf("\n");
 }

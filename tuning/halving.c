@@ -14,6 +14,7 @@ enum {
 };
 static const double slow = 3;          /* times the best: out, if further looks say so too */
 static const double far_too_slow = 10; /* no neighbour explains that: out without a further look */
+static const double absence_us = 5000; /* but a host does that was called away between the events of a look */
 
 struct stage {
     int rounds;
@@ -96,11 +97,11 @@ static void out(struct run *run, struct halving_candidate *c)
     c->complete = true;
     note(run, c);
 }
-static void out_slow(struct run *run, struct halving_candidate *c, double best)
+static void out_slow(struct run *run, struct halving_candidate *c, double best, const char *why)
 {
     long tenths = lround(fmin(c->time_us / best, 1e9) * 100);
     c->status = GNF_RECORD_SLOW;
-    snprintf(c->error, sizeof c->error, "%ld.%02ld times the best after %d sample%s", tenths / 100,
+    snprintf(c->error, sizeof c->error, "%s%ld.%02ld times the best after %d sample%s", why, tenths / 100,
              tenths % 100, c->timings, c->timings == 1 ? "" : "s");
     out(run, c);
 }
@@ -134,6 +135,10 @@ static void take_away(struct run *run, int i)
 
 /* ---- the first look */
 
+static bool hopeless(const struct run *run, double sample)
+{
+    return sample > far_too_slow * run->best && sample > absence_us;
+}
 /* Quick samples: of the default a few, as all others are compared with it; of another one, and more only
  * where the first is no time, or so long that it is out unless a neighbour was to blame. False: nothing more
  * is to be done. */
@@ -152,8 +157,7 @@ static bool look(struct run *run, struct halving_candidate *c)
         }
         if (usable(sample))
             seen[n++] = sample;
-        if (usable(sample) && !c->is_default &&
-            (sample <= slow * run->best || sample > far_too_slow * run->best))
+        if (usable(sample) && !c->is_default && (sample <= slow * run->best || hopeless(run, sample)))
             break;
     }
     if (n == 0) {
@@ -193,7 +197,7 @@ static void first_look(struct run *run, struct halving_candidate *c)
     if (!look(run, c))
         return;
     if (!c->is_default && c->time_us > slow * run->best) {
-        out_slow(run, c, run->best);
+        out_slow(run, c, run->best, "");
         return;
     }
     add(run, c);
@@ -313,7 +317,7 @@ static void drop_slow(struct run *run, double keep)
         if (c->is_default || run->in[i].low <= keep * best)
             continue;
         take_away(run, i);
-        out_slow(run, c, best);
+        out_slow(run, c, best, "");
     }
 }
 /* The default first, then by the lower quartile. */
@@ -334,7 +338,7 @@ static void drop_all_but_finalists(struct run *run)
     qsort(run->in, (size_t)run->count, sizeof *run->in, compare_contenders);
     int keep = FINALISTS + run->in[0].candidate->is_default;
     while (run->count > keep)
-        out_slow(run, run->in[--run->count].candidate, best);
+        out_slow(run, run->in[--run->count].candidate, best, "not among the finalists: ");
 }
 /* Of most; 0 where there is nothing to compare. */
 static double relative_error(struct run *run)
@@ -354,7 +358,7 @@ static void run_stages(struct run *run)
         if (c->is_default || c->time_us <= far_too_slow * run->best)
             continue;
         take_away(run, i);
-        out_slow(run, c, run->best);
+        out_slow(run, c, run->best, "");
     }
     for (int i = 0; i < STAGES && !run->ended; i++) {
         const struct stage *stage = &stages[i];

@@ -41,16 +41,16 @@ struct halving {
 };
 
 /* The default first, then the others in rank order: check and one quick sample (three of the default, which
- * all are compared with). Beyond 10 times the best it is SLOW at once; beyond 3 times only if two more
- * samples say so too, as a neighbour may have been in the way. Then stages of more and more interleaved
- * rounds with fewer and fewer variants: 3 rounds of all (with much noise up to 12), 6 (24) of those
- * within 1.25 times the best, 24 (96) of the default and the first six of those within 1.08 times. Who leaves
- * is SLOW; the default never is. Times of a stage are made comparable round by round (a drift or a busy
- * neighbour troubles all that are sampled in a round alike). A candidate less than half of whose samples in a
- * stage are times is FAILED ("the clock gave nan"). Candidates that come with time_us > 0 and status OK
- * (resumed) are not looked at anew before the stages; others that are not OK stay out. *winner: index, -1
- * where no candidate is left; *complete: it was not stopped before its end. GNF_OUT_OF_MEMORY, or what check
- * or time failed with; *winner is then of what was known. */
+ * all are compared with). Beyond 10 times the best and 5 ms it is SLOW at once; beyond 3 times the best only
+ * if two more samples say so too, as a neighbour, or the host, may have been in the way. Then stages of more
+ * and more interleaved rounds with fewer and fewer variants: 3 rounds of all (with much noise up to 12), 6
+ * (24) of those within 1.25 times the best, 24 (96) of the default and the first six of those within 1.08
+ * times. Who leaves is SLOW; the default never is. Times of a stage are made comparable round by round (a
+ * drift or a busy neighbour troubles all that are sampled in a round alike). A candidate less than half of
+ * whose samples in a stage are times is FAILED ("the clock gave nan"). Candidates that come with time_us > 0
+ * and status OK (resumed) are not looked at anew before the stages; others that are not OK stay out. *winner:
+ * index, -1 where no candidate is left; *complete: it was not stopped before its end. GNF_OUT_OF_MEMORY, or
+ * what check or time failed with; *winner is then of what was known. */
 gnf_status halving_run(struct halving *halving, int *winner, bool *complete);
 
 #endif

@@ -19,7 +19,7 @@ struct measuring {
     struct args args; /* of the session */
     struct session session;
     bool open;   /* the session is */
-    bool broken; /* the context is: nothing more can be measured in it */
+    bool broken; /* the context is, or the inputs are: nothing more can be measured here */
     int compiles;
 
     bool ready; /* the rest is of a problem */

@@ -260,13 +260,14 @@ gnf_status tuner_job_run(struct tuner_job *job, struct tuner_device *device)
     refuse(job);
     if (job->halving.count > 0 && job->write_status == GNF_OK) {
         gnf_status status = measurer_open(device->measurer, job->problem, job->problem->samples);
+        if (status == GNF_OK)
+            status = halving_run(&job->halving, &winner, &job->complete);
         if (status == GNF_OUT_OF_MEMORY) { /* of this problem on this device: the others go on */
             tuner_copy_line(job->failure, sizeof job->failure, gnf_error_message());
             job->complete = false;
             return GNF_OK;
         }
         GNF_TRY(status);
-        GNF_TRY(halving_run(&job->halving, &winner, &job->complete));
         for (int i = 0; i < job->count; i++) /* one may be left out whose compile took too long */
             job->complete &= !job->variants[i].running || job->variants[i].have;
     }

@@ -7,7 +7,7 @@
  * {"ok":true,"failed":I,"measured":{...}}
  *   {"request":"copy"}                                {"ok":true,"copy_us":T,"bytes":N}
  *   {"request":"device"} {"request":"clock"}
- * An answer with "broken":true is the last one: the context is lost. */
+ * An answer with "broken":true is the last one: the context or the inputs are lost. */
 #include "measuring.h"
 
 #include "../runtime/cli/copy.h"

@@ -9,7 +9,9 @@ gnf_status buffer_create(struct session *session, struct buffer *buffer, size_t 
     memset(buffer, 0, sizeof *buffer);
     size_t total = BUFFER_GUARD + offset + (bytes + 3) / 4 * 4 + BUFFER_GUARD;
     total = (total + 3) / 4 * 4;
-    GNF_TRY(GNF_CU(cuda, cuMemAlloc, (&buffer->base, total)));
+    gnf_status status = GNF_CU(cuda, cuMemAlloc, (&buffer->base, total));
+    if (status != GNF_OK)
+        return gnf_fail_more(status, " (%zu bytes)", total);
     buffer->data = buffer->base + BUFFER_GUARD + offset;
     buffer->bytes = bytes;
     buffer->total = total;

@@ -1,12 +1,13 @@
 #include "commands.h"
 #include "interrupt.h"
 #include "output.h"
+#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
 const struct command commands[] = {
-    {"info", COMMAND_INFO, NULL, "device, driver, libraries, cache, packs: what was found and where",
+    {"info", COMMAND_INFO, NULL, "device, driver, libraries, cache, packs, records: what was found and where",
      command_info},
     {"kernels", COMMAND_KERNELS, "[PROBLEM]", "problems and variants known; one problem's variants",
      command_kernels},
@@ -17,7 +18,7 @@ const struct command commands[] = {
     {"tune", COMMAND_TUNE, "[PROBLEM...]", "measure the variants, so that plans take the best one",
      command_tune},
     {"db", COMMAND_DB, "[show|explain PROBLEM|merge A B...|export]",
-     "the tuning database: what is known, and why a plan takes what it takes", command_db},
+     "the tuning database: list it, explain a plan's choice, join files, pass it on", command_db},
     {"bench", COMMAND_BENCH, "PROBLEM...", "time, bytes, share of the copy bandwidth of the same run",
      command_bench},
     {"compare", COMMAND_COMPARE, "PROBLEM", "every variant side by side: table, JSON or a page with a plot",
@@ -68,8 +69,18 @@ static int fail(const struct args *args, gnf_status status)
     return exit_status_of(status);
 }
 
+/* A file that is opened must not take the place of a stream that this program was started without, or what is
+ * printed would land in it. What stands there now fails when it is used. */
+static void fill_missing_streams(void)
+{
+    for (int i = STDIN_FILENO; i <= STDERR_FILENO; i++)
+        if (fcntl(i, F_GETFD) < 0)
+            open("/dev/null", i == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+}
+
 int main(int argc, char **argv)
 {
+    fill_missing_streams();
     /* A reader that went away (`gnfuse kernels | head`) is a write error with a message, not a silent death.
      */
     signal(SIGPIPE, SIG_IGN);

@@ -92,6 +92,8 @@ gnf_status rotation_create(struct rotation *rotation, struct session *session, c
                             : gnf_fail(GNF_OUT_OF_MEMORY, "no host memory for %d sets", rotation->sets);
     if (status == GNF_OK)
         status = GNF_CU(cuda, cuMemAlloc, (&rotation->slab, (size_t)rotation->sets * set_bytes + ALIGNMENT));
+    if (status == GNF_OUT_OF_MEMORY && rotation->arguments != NULL)
+        gnf_fail_more(status, " (to time with: %d times %zu bytes)", rotation->sets, set_bytes);
     if (status == GNF_OK)
         status = GNF_CU(cuda, cuMemAlloc, (&rotation->small, small_bytes + ALIGNMENT));
     if (status == GNF_OK)

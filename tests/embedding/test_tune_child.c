@@ -4,6 +4,7 @@
 #include "tuning.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <locale.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -329,6 +330,31 @@ static void test_two_threads(void **state)
     assert_int_equal(count_said("argument tune\n"), 2);
 }
 
+/* A host whose decimal point has two bytes, at which jansson would abort, else a decimal comma. Made here. */
+static void test_locales(void **state)
+{
+    static const char *const names[] = {"ps_AF", "de_DE"};
+    const char *set = NULL;
+    char command[1024];
+    (void)state;
+    setenv("LOCPATH", scratch, 1);
+    for (int i = 0; i < 2 && !set; i++) {
+        snprintf(command, sizeof command, "localedef -i %s -f UTF-8 %s/%s.UTF-8 >/dev/null 2>&1", names[i],
+                 scratch, names[i]);
+        if (system(command) == 0)
+            snprintf(command, sizeof command, "%s.UTF-8", names[i]);
+        set = setlocale(LC_ALL, command);
+    }
+    gnf_status status = set ? TUNE("good", .budget = 2.5) : GNF_OK;
+    setlocale(LC_ALL, "C");
+    unsetenv("LOCPATH");
+    if (!set)
+        skip();
+    assert_ok(status);
+    assert_true(report.time_us == 1.5 && report.default_us == 2.25);
+    assert_int_equal(count_said("argument --budget\nargument 2.5\n"), 1);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -347,6 +373,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_children_that_the_host_reaps),
         cmocka_unit_test(test_nothing_is_left),
         cmocka_unit_test(test_two_threads),
+        cmocka_unit_test(test_locales),
     };
     if (argc > 1 && !strcmp(argv[1], "tune"))
         return fake_tuner(argc, argv);

@@ -2,9 +2,11 @@
 one that a browser takes as it is."""
 
 import re
+import shutil
 from html.parser import HTMLParser
 
 import pytest
+from broken import replace_once
 from tuning_bench import TEN, Bench, problem, rows_of, write_clock
 
 # tuning.py has said where they are.
@@ -14,6 +16,7 @@ from generator.problem import parse  # isort: skip
 from generator.render import Renderer  # isort: skip
 
 WRONG, REFUSED, UNCOMPILED = 5, 6, 7
+SPOILS_X, SPOILS_GUARD = 1, 3
 WIDEST = 140
 FIELDS = {"name", "strategy", "parameters", "generic", "plan", "default", "status", "ok"}
 MEASURED = {"registers", "spills", "shared_bytes", "occupancy", "max_error"}
@@ -44,11 +47,29 @@ def with_bad(writer):
     return rows
 
 
+def with_spoilers(folder):
+    """One writes into x, and one just before it."""
+
+    def make(writer):
+        rows = rows_of(writer)
+        for variant, place in {SPOILS_X: 0, SPOILS_GUARD: -1}.items():
+            templates = folder / f"templates{place}"
+            shutil.copytree(variants.TEMPLATES, templates)
+            store = "gnf_store(y + place(k).at, v[k]);"
+            spoil = f"if (unit + lane + k == 0) ((gnf_element *)a.x)[{place}] = 1000.0f;"
+            replace_once(templates, "lib/registers.cuh", store, f"{store}\n            {spoil}")
+            rows[variant] = rows_of(writer, Renderer(templates))[variant]
+        return rows
+
+    return make
+
+
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory):
     b = Bench(tmp_path_factory.mktemp("compare"))
     b.pack("ten", with_generic)
     b.pack("wrong", with_wrong)
+    b.pack("spoilers", with_spoilers(b.folder))
     b.build()
     b.pack("bad", with_bad)
     return b
@@ -175,6 +196,13 @@ def test_a_failure_is_a_row(bench, compare, tmp_path):
     text = compare("--hang", "1", name="bad", clock=clock).out.splitlines()
     lines = [line for line in text if " refused: " in line or " wrong: " in line or " not compiled: " in line]
     assert len(lines) == 3 and all(len(line) <= WIDEST for line in text), text
+
+
+def test_who_spoils_the_inputs_is_blamed_alone(bench, compare):
+    result = compare("--json", name="spoilers")
+    wrong = {row["name"]: row["error"] for row in rows(result) if not row["ok"]}
+    spoilers = {bench.names()[SPOILS_X]: "changed x, an input", bench.names()[SPOILS_GUARD]: "wrote outside x: byte 1 before its start"}
+    assert result.status == 1 and wrong == spoilers, result
 
 
 def test_a_failure_in_the_midst_of_timing_costs_one_row(bench, compare, tmp_path):

@@ -305,6 +305,18 @@ def test_no_device(bench, db):
     assert not db.exists() and len(result.err.splitlines()) == 1, result
 
 
+@pytest.mark.parametrize("closed", [(1,), (2,), (0, 1, 2)])
+def test_streams_that_are_not_there(bench, db, tmp_path, closed):
+    """What would be printed to them does not land in a file that was opened in their place."""
+    process = subprocess.run(
+        [GNFUSE, *bench.words("tune", problem(), db, "ten", ())],
+        env=environment(**bench.settings(clock=write_clock(tmp_path / "clock", bench, {}))),
+        preexec_fn=lambda: [os.close(i) for i in closed],
+        timeout=60,
+    )
+    assert process.returncode == (2 if 1 in closed else 0) and len(latest(db)) == TEN, process
+
+
 def test_full_disk(bench, small_disk, tmp_path):
     """Told before any measuring; where it fills up in the middle, whole lines stay and the next run goes on."""
     clock = write_clock(tmp_path / "clock", bench, {})

@@ -130,6 +130,15 @@ def test_problem_too_large(bench, db, tmp_path):
     assert text.status == 4 and f"{problem(40000)}: cannot be measured: cuMemAlloc" in text.out and "10 known" in text.out, text
 
 
+def test_problem_too_large_to_time(bench, db, tmp_path):
+    """It can be compared with the reference; the tensors once more, to time with, are too many."""
+    settings = {"CUDASIM_DEVICES": "cc=9.0,sms=132,name=small,memory=9000", "clock": write_clock(tmp_path / "clock", bench, {5: 8})}
+    result = bench.run([problem(4), problem(2)], db, "--json", **settings)
+    large, small = result.json["problems"]
+    assert result.status == 4 and re.search(r"OUT_OF_MEMORY.*\(to time with: 1 times 4096 bytes\)", large["error"]), result
+    assert small["variant"] == bench.names()[5] and small["complete"], result
+
+
 # ---- H23: kernels that fault, hang and crash
 
 

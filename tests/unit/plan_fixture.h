@@ -80,6 +80,7 @@ static inline gnf_context *open_context(const char *nvrtc, bool jit)
     gnf_context *context = calloc(1, sizeof *context);
     pthread_mutex_init(&context->lock, NULL);
     pthread_mutex_init(&context->target_lock, NULL);
+    pthread_mutex_init(&context->reload_lock, NULL);
     pthread_mutex_init(&context->tuned_lock, NULL);
     pthread_mutex_init(&context->tune_lock, NULL);
     pthread_cond_init(&context->changed, NULL);

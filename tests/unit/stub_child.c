@@ -37,6 +37,12 @@ int main(int argc, char **argv)
             huge((size_t)atol(argv[2]));
         } else if (strcmp(mode, "die") == 0) {
             raise(SIGKILL);
+        } else if (strcmp(mode, "stop") == 0) { /* the one who waits */
+            kill(getppid(), SIGSTOP);
+            usleep(1500000);
+            kill(getppid(), SIGCONT);
+            usleep(200000);
+            fputs(line, stdout);
         } else if (strcmp(mode, "hang") == 0) {
             for (;;)
                 pause();

@@ -3,9 +3,9 @@
 #define _POSIX_C_SOURCE 200809L
 #include "number.h"
 #include "problem.h"
+#include <inttypes.h>
 #include <locale.h>
 #include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -227,6 +227,13 @@ static void numbers(void **state)
         assert_int_equal(result, expected - expected == 0 ? GNF_NUMBER_OK : GNF_NUMBER_RANGE);
         if (result == GNF_NUMBER_OK)
             assert_memory_equal(&back, &expected, sizeof back);
+        /* few digits, every other time with halfway points between floats among them */
+        uint32_t whole = next_random(&random) >> i % 32;
+        snprintf(text, sizeof text, "%" PRIu32 "e-%d", i % 2 ? whole : (whole >> 6) | 1 << 24 | 1,
+                 i % 4 ? i % 22 : 0);
+        expected = strtof(text, NULL);
+        assert_int_equal(gnf_number_float(text, strlen(text), &back), GNF_NUMBER_OK);
+        assert_memory_equal(&back, &expected, sizeof back);
     }
 }
 

@@ -53,7 +53,8 @@ static void reads_both(void **state)
 
 static void not_there(void **state)
 {
-    static const char *const paths[] = {NULL, "", "/nonexistent/tuned.jsonl", "/dev/null/tuned.jsonl"};
+    static const char *const paths[] = {NULL, "", "/nonexistent/tuned.jsonl", "/dev/null/tuned.jsonl",
+                                        "/dev/null"};
     (void)state;
     for (size_t i = 0; i < sizeof paths / sizeof *paths; i++) {
         struct gnf_tuned *tuned = load(NULL, paths[i]);

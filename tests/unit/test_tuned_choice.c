@@ -134,6 +134,22 @@ static void incomplete(void **state)
     chooses(load_user(), "b", GNF_MATCH_OTHER_BATCH);
 }
 
+/* Measuring again and being cut short takes nothing away. */
+static void cut_short(void **state)
+{
+    (void)state;
+    for (int finished = 0; finished < 2; finished++) {
+        RECORD(.variant = "b", .time_us = 7);
+        RECORD(.variant = "a", .time_us = 8);
+        fixture.base.complete = false;
+        RECORD(.variant = "b", .time_us = 12);
+        fixture.base.complete = true;
+        if (finished)
+            RECORD(.variant = "b", .time_us = 9);
+        chooses(load_user(), finished ? "a" : "b", GNF_MATCH_EXACT);
+    }
+}
+
 static void degraded(void **state)
 {
     (void)state;
@@ -177,6 +193,27 @@ static void sources_and_compilers(void **state)
     chooses(load_user(), "b", GNF_MATCH_OLDER);
     RECORD(.variant = "b", .source = OLD, .time_us = 20);
     RECORD(.variant = "b", .source = "00000000000000000000000000000002", .time_us = 8);
+    RECORD(.variant = "c", .time_us = 9);
+    chooses(load_user(), "b", GNF_MATCH_OLDER);
+    /* what is settled about the present source counts, however good an older one was */
+    for (int status = GNF_RECORD_SLOW; status < GNF_RECORD_STATUS_COUNT; status++) {
+        RECORD(.variant = "b", .source = OLD, .time_us = 8);
+        RECORD(.variant = "b", .status = (enum gnf_record_status)status, .time_us = 7);
+        RECORD(.variant = "c", .time_us = 9);
+        chooses(load_user(), "c", GNF_MATCH_EXACT);
+    }
+    RECORD(.variant = "b", .source = OLD, .time_us = 8);
+    RECORD(.variant = "b", .status = GNF_RECORD_WRONG, .time_us = 7);
+    chooses(load_user(), "", GNF_MATCH_NONE);
+    /* but not what was cut short, or has no time */
+    RECORD(.variant = "b", .source = OLD, .time_us = 8);
+    RECORD(.variant = "b", .time_us = -1);
+    RECORD(.variant = "c", .time_us = 9);
+    chooses(load_user(), "b", GNF_MATCH_OLDER);
+    RECORD(.variant = "b", .source = OLD, .time_us = 8);
+    fixture.base.complete = false;
+    RECORD(.variant = "b", .time_us = 20);
+    fixture.base.complete = true;
     RECORD(.variant = "c", .time_us = 9);
     chooses(load_user(), "b", GNF_MATCH_OLDER);
     /* another compiler is the same as another source; an unknown one does not count */
@@ -305,7 +342,8 @@ static bool refuse_d(void *user, const struct gnf_candidate *candidate)
 
 static void explains(void **state)
 {
-    struct gnf_record_device other = fixture.base.device, sim = other, cc80 = other, less = other;
+    struct gnf_record_device other = fixture.base.device, sim = other, cc80 = other, less = other,
+                             between = other, below = other;
     static const char *const wanted[] = {
         "replaced by line 4",
         "slower by 12.5 %",
@@ -380,6 +418,33 @@ static void explains(void **state)
     memset(&told, 0, sizeof told);
     chooses(tuned, "b", GNF_MATCH_OTHER_GPU);
     assert_string_equal(told.why[0], "other gpu: records of a more similar device come first");
+    /* of two older sources */
+    RECORD(.variant = "b", .source = OLD);
+    RECORD(.variant = "b", .source = "00000000000000000000000000000002");
+    tuned = load_user();
+    memset(&told, 0, sizeof told);
+    chooses(tuned, "b", GNF_MATCH_OLDER);
+    assert_string_equal(told.why[0], "line 2 is newer");
+    assert_string_equal(told.why[1], "taken: older source");
+    /* sizes of memory that are like the one between them, and not like each other */
+    between.memory = 97000;
+    below.memory = 94000;
+    RECORD(.variant = "a");
+    RECORD(.variant = "b", .device = below);
+    RECORD(.variant = "c", .device = between);
+    tuned = load_user();
+    memset(&told, 0, sizeof told);
+    chooses(tuned, "a", GNF_MATCH_EXACT);
+    assert_int_equal(told.count, 3);
+    assert_string_equal(told.why[2], "other gpu: a better match is there");
+    /* nothing is left */
+    RECORD(.variant = "b", .source = OLD);
+    RECORD(.variant = "b", .status = GNF_RECORD_HUNG);
+    tuned = load_user();
+    memset(&told, 0, sizeof told);
+    chooses(tuned, "", GNF_MATCH_NONE);
+    assert_string_equal(told.why[0], "line 2 is of the present source");
+    assert_string_equal(told.why[1], "hung");
     /* nothing fits */
     RECORD(.variant = "d");
     tuned = load_user();
@@ -393,9 +458,16 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, tuned_setup, tuned_teardown)
     const struct CMUnitTest tests[] = {
-        TEST(picks),      TEST(fastest),  TEST(never),
-        TEST(incomplete), TEST(degraded), TEST(sources_and_compilers),
-        TEST(batches),    TEST(gpus),     TEST(files),
+        TEST(picks),
+        TEST(fastest),
+        TEST(never),
+        TEST(incomplete),
+        TEST(cut_short),
+        TEST(degraded),
+        TEST(sources_and_compilers),
+        TEST(batches),
+        TEST(gpus),
+        TEST(files),
         TEST(explains),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,7 +10,9 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 static const char *stub;
 
@@ -135,6 +137,24 @@ static void patience_ends(void **state)
     assert_string_equal(how, "killed by signal 9");
 }
 
+/* Ctrl-Z, and later fg: the child was not silent for so long, it was stopped as we were. */
+static void a_stop_is_no_silence(void **state)
+{
+    (void)state;
+    int end = -1;
+    pid_t pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) {
+        struct child child = {.program = stub};
+        const char *const words[] = {"stop", NULL};
+        json_t *answer;
+        bool sent = child_start(&child, words) == GNF_OK && child_send(&child, json_pack("{s:i}", "one", 1));
+        _exit(sent && child_receive(&child, 1, NULL, NULL, &answer) == CHILD_ANSWERED ? 0 : 1);
+    }
+    assert_int_equal(waitpid(pid, &end, 0), pid);
+    assert_true(WIFEXITED(end) && WEXITSTATUS(end) == 0);
+}
+
 static void one_that_stays(void **state)
 {
     (void)state;
@@ -164,10 +184,15 @@ static void none(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(answers),          cmocka_unit_test(lines_in_any_pieces),
-        cmocka_unit_test(arguments_arrive), cmocka_unit_test(a_large_answer),
-        cmocka_unit_test(no_answers),       cmocka_unit_test(patience_ends),
-        cmocka_unit_test(one_that_stays),   cmocka_unit_test(none),
+        cmocka_unit_test(answers),
+        cmocka_unit_test(lines_in_any_pieces),
+        cmocka_unit_test(arguments_arrive),
+        cmocka_unit_test(a_large_answer),
+        cmocka_unit_test(no_answers),
+        cmocka_unit_test(patience_ends),
+        cmocka_unit_test(a_stop_is_no_silence),
+        cmocka_unit_test(one_that_stays),
+        cmocka_unit_test(none),
     };
     signal(SIGPIPE, SIG_IGN);
     stub = argc > 1 ? argv[1] : "";

@@ -302,7 +302,7 @@ static void few_and_many(void **state)
         finalists += w->at[i].timings == 24;
     assert_int_equal(finalists, 7);
     assert_true(w->at[0].timings == 24 && w->at[19].timings == 6);
-    assert_string_equal(w->at[19].error, "1.00 times the best after 6 samples");
+    assert_string_equal(w->at[19].error, "not among the finalists: 1.00 times the best after 6 samples");
     free(w);
     w = world(MOST);
     for (int i = 0; i < MOST; i++)

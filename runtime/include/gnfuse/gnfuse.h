@@ -201,8 +201,9 @@ GNF_API gnf_status gnf_context_load_pack(gnf_context *context, const char *path)
 GNF_API gnf_status gnf_context_load_pack_memory(gnf_context *context, const void *data, size_t size);
 
 /* Parses the problem, chooses a variant, compiles what no cache holds, loads it: all that a graph capture
- * forbids. If options->stream is being captured and something would have to be compiled or loaded, returns
- * GNF_NOT_PREPARED, touches nothing, and the capture stays valid. *plan is NULL on failure.
+ * forbids. A variant that a tuning record names and that cannot be compiled gives way to the default rule's,
+ * with a warning in the log. If options->stream is being captured and something would have to be compiled or
+ * loaded, returns GNF_NOT_PREPARED, touches nothing, and the capture stays valid. *plan is NULL on failure.
  * Returns GNF_INVALID_ARGUMENT, GNF_INVALID_PROBLEM, GNF_TOO_LARGE, GNF_NOT_SUPPORTED, GNF_NO_KERNEL,
  * GNF_NOT_PREPARED, GNF_NOT_COMPILED, GNF_NO_COMPILER, GNF_COMPILE_FAILED, GNF_DRIVER_ERROR,
  * GNF_OUT_OF_MEMORY. */
