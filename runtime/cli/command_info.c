@@ -124,14 +124,28 @@ static void list_packs(const struct session *session, json_t *report)
     json_object_set_new(report, "packs", packs);
 }
 
-static void list_environment(json_t *report)
+/* What this program reads besides the library's. */
+static const struct gnf_option_row program_rows[] = {
+    {"GNFUSE_GEN", "the generator; default gnfuse-gen beside this program or on PATH"},
+    {"GNFUSE_SIMKERNELS", "what compiles kernels for the simulator; default simkernels.py of the build"},
+    {NULL, NULL},
+};
+
+static void list_environment(json_t *environment, const struct gnf_option_row *rows)
 {
-    json_t *environment = json_object();
-    for (const struct gnf_option_row *row = gnf_option_rows; row->variable != NULL; row++) {
+    for (const struct gnf_option_row *row = rows; row->variable != NULL; row++) {
         const char *value = getenv(row->variable);
         json_object_set_new(environment, row->variable, value != NULL ? json_string(value) : json_null());
     }
-    json_object_set_new(report, "environment", environment);
+}
+
+static void print_environment(const struct gnf_option_row *rows)
+{
+    for (const struct gnf_option_row *row = rows; row->variable != NULL; row++) {
+        const char *value = getenv(row->variable);
+        printf("%-20s %s%s%s\n", row->variable, row->meaning, value != NULL ? "; now: " : "",
+               value != NULL ? value : "");
+    }
 }
 
 static const char *text_of(const json_t *object, const char *name)
@@ -194,11 +208,8 @@ static void print_report(const json_t *report)
     }
     print_databases(json_object_get(report, "database"));
     printf("\n");
-    for (const struct gnf_option_row *option = gnf_option_rows; option->variable != NULL; option++) {
-        const char *value = getenv(option->variable);
-        printf("%-20s %s%s%s\n", option->variable, option->meaning, value != NULL ? "; now: " : "",
-               value != NULL ? value : "");
-    }
+    print_environment(gnf_option_rows);
+    print_environment(program_rows);
 }
 
 gnf_status command_info(const struct args *args, int *exit_status)
@@ -217,7 +228,10 @@ gnf_status command_info(const struct args *args, int *exit_status)
     find_cache(&session, report);
     list_packs(&session, report);
     count_records(&session, report);
-    list_environment(report);
+    json_t *environment = json_object();
+    list_environment(environment, gnf_option_rows);
+    list_environment(environment, program_rows);
+    json_object_set_new(report, "environment", environment);
     bool failed = driver_status != GNF_OK && args->device_given;
     gnf_status status = GNF_OK;
     if (failed)

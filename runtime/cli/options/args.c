@@ -183,7 +183,7 @@ static gnf_status set_devices(struct args *args, const char *value)
 {
     size_t length = strspn(value, "0123456789,");
     if (strcmp(value, "all") != 0 && (length == 0 || value[length] != '\0'))
-        return bad_value("devices", value, "a list of GPUs", "all, or numbers like 0,1");
+        return bad_value("devices", value, "a list of GPUs", "all, or numbers from 0 to 255 like 0,1");
     args->devices = value;
     return GNF_OK;
 }
@@ -278,8 +278,7 @@ static const struct option_row rows[] = {
     {"arch", 0, "LIST", COMMAND_COMPILE, set_archs, "GPU architectures: sm_80,sm_90"},
     {"output-dir", 0, "D", COMMAND_COMPILE, set_output_dir, "write the cubins into this folder"},
     {"all", 0, NULL, COMMAND_TUNE, set_all, "every shipped problem"},
-    {"budget", 0, "S", COMMAND_TUNE | COMMAND_COMPARE, set_budget,
-     "seconds it may take; the rest waits for the next run"},
+    {"budget", 0, "S", COMMAND_TUNE | COMMAND_COMPARE, set_budget, "seconds it may take (no limit)"},
     {"devices", 0, "LIST", COMMAND_TUNE, set_devices, "GPUs that share the work: 0,1 or all"},
     {"again", 0, NULL, COMMAND_TUNE, set_again, "measure also what is known"},
     {"dry-run", 0, NULL, COMMAND_TUNE, set_dry_run, "list what would be compiled and measured"},
@@ -397,7 +396,8 @@ static gnf_status take_operands(struct args *args, int count, char **operands, c
         return gnf_fail(GNF_INVALID_ARGUMENT, "'%s' is too much: one %s is taken; put the problem in quotes",
                         operands[2], wanted);
     if (count == 1 && wanted != NULL && wanted[0] != '[')
-        return gnf_fail(GNF_INVALID_ARGUMENT, "%s is missing (see gnfuse %s -h)", wanted, operands[0]);
+        return gnf_fail(GNF_INVALID_ARGUMENT, "%.*s is missing (see gnfuse %s -h)", (int)strcspn(wanted, "."),
+                        wanted, operands[0]);
     return GNF_OK;
 }
 
@@ -443,14 +443,17 @@ static void option_help(FILE *out, const struct option_row *row)
 
 void args_help(FILE *out, const struct command *command)
 {
+    enum { COLUMN = 28 }; /* a longer left side gets a line of its own */
     if (command == NULL) {
         fputs("usage: gnfuse COMMAND [PROBLEM] [OPTION...]\n\n", out);
         for (const struct command *each = commands; each->name != NULL; each++) {
             char left[64];
             if (each->summary == NULL)
                 continue;
-            snprintf(left, sizeof left, "%s %s", each->name, each->operand ? each->operand : "");
-            fprintf(out, "  %-30s %s\n", left, each->summary);
+            int used = snprintf(left, sizeof left, "%s %s", each->name, each->operand ? each->operand : "");
+            bool wide = used > COLUMN;
+            fprintf(out, "  %s%s%*s %s\n", left, wide ? "\n  " : "", wide ? COLUMN : COLUMN - used, "",
+                    each->summary);
         }
         fputs("\nA problem is one line of text: 'f16[2,320,64,64] | groupnorm(32) | silu'\n", out);
     } else {
@@ -464,7 +467,7 @@ void args_help(FILE *out, const struct command *command)
             option_help(out, &rows[i]);
     if (command == NULL)
         fputs(
-            "\nMore options: gnfuse COMMAND -h\n"
+            "\nMore options: gnfuse COMMAND -h; environment variables: gnfuse info\n"
             "Exit status: 0 done, 1 a check failed, 2 bad usage or problem, 3 no usable device or library,\n"
             "4 reported by the driver or the compiler\n",
             out);
