@@ -10,7 +10,7 @@ enum { GNF_RECORD_FORMAT = 1, GNF_RECORD_SOURCE_SIZE = 33, GNF_RECORD_LINE_MAX =
 
 enum gnf_record_status {
     GNF_RECORD_OK,           /* measured; `complete` tells whether with all samples */
-    GNF_RECORD_SLOW,         /* dropped early: far slower than the best; time_us is of the samples it had */
+    GNF_RECORD_SLOW,         /* left early: too slow to win; time_us is of the samples it had */
     GNF_RECORD_WRONG,        /* its result is not the reference's, or it wrote outside its tensors */
     GNF_RECORD_FAILED,       /* the driver reported an error, or the measuring process died */
     GNF_RECORD_HUNG,         /* no answer within the limit */

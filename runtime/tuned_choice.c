@@ -367,7 +367,7 @@ static void explain_slower(struct search *search, const struct group *best, cons
     if (explain_displaced(search, item))
         return;
     if (worth_of(record) > best->worth && worth_of(record) == SLOW)
-        say(query, item, "dropped early: far slower than the best");
+        say(query, item, "left early: too slow to win");
     else if (worth_of(record) > best->worth)
         say(query, item, "not measured to the end, as others are");
     else if (record->time_us < taken->time_us)

@@ -409,7 +409,7 @@ static void explains(void **state)
     chooses(tuned, "b", GNF_MATCH_OTHER_BATCH);
     assert_string_equal(told.why[0], "not measured to the end, as records of another size or device are");
     assert_string_equal(told.why[1], "taken: other batch");
-    assert_string_equal(told.why[2], "dropped early: far slower than the best");
+    assert_string_equal(told.why[2], "left early: too slow to win");
     assert_string_equal(told.why[3], "other batch: records of a nearer N come first");
     assert_string_equal(told.why[4], "other gpu: a better match is there");
     RECORD(.variant = "a", .device = less);
