@@ -1,6 +1,7 @@
 #define _GNU_SOURCE 1 /* asprintf */
 #include "cache.h"
 #include "cache_entry.h"
+#include "monotonic.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -313,14 +314,6 @@ static void evict(const struct gnf_cache *cache, const char *keep)
 
 /* ---- fetch ---- */
 
-static int64_t now_ms(void)
-{
-    struct timespec now;
-
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 /* The lock's descriptor, or -1 where there can be none (then two may build the same, which is only wasteful).
  * Asks again and again instead of sleeping in the kernel: a stopped owner, or a file server that forgot it,
  * is waited for only so long. */
@@ -334,9 +327,9 @@ static int wait_for_lock(struct gnf_cache *cache, const struct place *place, con
         if (lock >= 0 || errno != EWOULDBLOCK)
             return lock;
         if (deadline == 0) {
-            deadline = now_ms() + cache->patience_ms;
+            deadline = gnf_now_ms() + cache->patience_ms;
             gnf_log_line(&cache->log, GNF_LOG_INFO, "%s is being compiled elsewhere; waiting for it", name);
-        } else if (now_ms() >= deadline) {
+        } else if (gnf_now_ms() >= deadline) {
             WARN(cache, WARN_WAIT,
                  "%s: waited %d ms for another process to compile it; compiling it here too", name,
                  cache->patience_ms);

@@ -1,23 +1,17 @@
 #define _POSIX_C_SOURCE 200809L /* clock_gettime */
 #include "image.h"
+#include "monotonic.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-static int64_t now_ms(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (int64_t)time.tv_sec * 1000 + time.tv_nsec / 1000000;
-}
 
 /* A gnf_cache_build. */
 static gnf_status build(void *user, void **image, size_t *size)
 {
     struct gnf_image_job *job = user;
     const char *target = job->target->name;
-    int64_t begin = now_ms();
+    int64_t begin = gnf_now_ms();
     int version;
     GNF_TRY(gnf_compiler_version(job->compiler, &version, NULL));
     job->outdated = version != job->target->nvrtc;
@@ -29,7 +23,7 @@ static gnf_status build(void *user, void **image, size_t *size)
                  job->total);
     GNF_TRY(gnf_compiler_build(job->compiler, job->source, job->entry, target, image, size));
     gnf_log_line(job->log, GNF_LOG_INFO, "compiled %s for %s: %lld ms, %zu bytes", job->entry, target,
-                 (long long)(now_ms() - begin), *size);
+                 (long long)(gnf_now_ms() - begin), *size);
     return GNF_OK;
 }
 

@@ -2,6 +2,7 @@
 #define _POSIX_C_SOURCE 200809L /* strdup, clock_gettime */
 #include "tune.h"
 #include "json.h"
+#include "monotonic.h"
 #include "number.h"
 #include "plan.h"
 #include "process.h"
@@ -32,13 +33,6 @@ struct run {
     char message[4096];
     char last_words[512]; /* of its standard error */
 };
-
-static double now_s(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
-}
 
 /* ---- events ---- */
 
@@ -72,10 +66,10 @@ static void call_back(struct run *run)
     const gnf_tune_options *options = run->options;
     if (!options->progress || run->stopped > 0)
         return;
-    run->called = now_s();
+    run->called = gnf_now();
     run->progress.elapsed_s = run->called - run->begin;
     if (options->progress(options->progress_user, &run->progress)) {
-        run->stopped = now_s();
+        run->stopped = gnf_now();
         gnf_process_signal(&run->process, SIGTERM);
     }
 }
@@ -141,7 +135,7 @@ static void follow(struct run *run)
             snprintf(run->last_words, sizeof run->last_words, "%s", line);
             gnf_log_line(&run->context->options.log, GNF_LOG_DEBUG, "tune: %s", line);
         }
-        double now = now_s();
+        double now = gnf_now();
         if (now - run->called >= heartbeat_s)
             call_back(run);
         if (run->stopped > 0 && now - run->stopped >= patience_s)
@@ -169,7 +163,7 @@ static gnf_status start(struct run *run, const char *program, const struct gnf_t
     gnf_status status = gnf_process_start(&run->process, program, words->argument, words->environment);
     if (status != GNF_OK)
         return gnf_fail_more(status, " (to tune; options.program or GNFUSE_PROGRAM names another)");
-    run->begin = run->called = now_s();
+    run->begin = run->called = gnf_now();
     gnf_log_line(&run->context->options.log, GNF_LOG_INFO, "tuning %s", words->argument[2]);
     return GNF_OK;
 }

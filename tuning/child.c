@@ -1,6 +1,7 @@
 #include "child.h"
 
 #include "../runtime/cli/interrupt.h"
+#include "../runtime/monotonic.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -15,13 +16,6 @@
 extern char **environ;
 
 enum { FIRST_ROOM = 4096, MOST_ROOM = 64 << 20, TICK_MS = 100, GRACE_MS = 1000 };
-
-static int64_t now_ms(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (int64_t)time.tv_sec * 1000 + time.tv_nsec / 1000000;
-}
 
 /* Closed on exec, and above the three standard ones, so that the child's dup2() calls cannot overwrite one
  * another's source where this program was started with some of those closed. */
@@ -149,7 +143,7 @@ static bool take_line(struct child *child, size_t searched, json_t **object)
 enum child_answer child_receive(struct child *child, double seconds, bool (*stop)(void *user), void *user,
                                 json_t **object)
 {
-    int64_t end = now_ms() + (int64_t)(seconds * 1000);
+    int64_t end = gnf_now_ms() + (int64_t)(seconds * 1000);
     size_t searched = 0;
     *object = NULL;
     if (child->pid == 0)
@@ -158,13 +152,13 @@ enum child_answer child_receive(struct child *child, double seconds, bool (*stop
         if (take_line(child, searched, object))
             return *object != NULL ? CHILD_ANSWERED : CHILD_GONE;
         searched = child->used;
-        int64_t left = end - now_ms();
+        int64_t left = end - gnf_now_ms();
         if (left <= 0 || (stop != NULL && stop(user)))
             return CHILD_TIMEOUT;
         struct pollfd wait = {.fd = child->from, .events = POLLIN};
-        int64_t tick = left > TICK_MS ? TICK_MS : left, back = now_ms() + tick;
+        int64_t tick = left > TICK_MS ? TICK_MS : left, back = gnf_now_ms() + tick;
         int ready = poll(&wait, 1, (int)tick);
-        int64_t late = now_ms() - back; /* Ctrl-Z stops the child as well as us, and that is no silence */
+        int64_t late = gnf_now_ms() - back; /* Ctrl-Z stops the child as well as us, and that is no silence */
         end += late > 0 ? late : 0;
         if ((ready > 0 && !read_more(child)) || (ready < 0 && errno != EINTR))
             return CHILD_GONE;
@@ -174,12 +168,12 @@ enum child_answer child_receive(struct child *child, double seconds, bool (*stop
 /* Whether it has gone, within so long. */
 static bool reap(struct child *child, int64_t patience_ms, int *state)
 {
-    int64_t end = now_ms() + patience_ms;
+    int64_t end = gnf_now_ms() + patience_ms;
     for (;;) {
         pid_t gone = waitpid(child->pid, state, WNOHANG);
         if (gone == child->pid || (gone < 0 && errno != EINTR))
             return true;
-        if (now_ms() >= end)
+        if (gnf_now_ms() >= end)
             return false;
         const struct timespec nap = {0, 2000000};
         nanosleep(&nap, NULL);

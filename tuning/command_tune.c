@@ -1,6 +1,7 @@
 #include "../runtime/cli/commands.h"
 #include "../runtime/cli/interrupt.h"
 #include "../runtime/cli/simulate.h"
+#include "../runtime/monotonic.h"
 #include "tuner_output.h"
 #include "tuner_plan.h"
 #include <stdio.h>
@@ -45,8 +46,8 @@ static gnf_status follow(struct tuner *tuner, struct tuner_output *output)
         pthread_mutex_unlock(&tuner->lock);
         if (interrupt_pending()) {
             if (interrupted == 0)
-                interrupted = tuner_now();
-            if (running && tuner_now() - interrupted < PATIENCE_S)
+                interrupted = gnf_now();
+            if (running && gnf_now() - interrupted < PATIENCE_S)
                 continue; /* the threads stop their processes and end */
             end_interrupted(tuner, output);
         }
@@ -164,7 +165,7 @@ gnf_status command_tune(const struct args *args, int *exit_status)
         return gnf_fail(GNF_OUT_OF_MEMORY, "no memory");
     tuner->session = &session;
     tuner->args = &plan.args;
-    tuner->begin = tuner_now();
+    tuner->begin = gnf_now();
     tuner->deadline = args->budget > 0 ? tuner->begin + args->budget : 0;
     tuner_create(tuner);
     interrupt_hold(); /* what an interrupt leaves is said */

@@ -3,6 +3,7 @@
 #include "../runtime/cli/output.h"
 #include "../runtime/cli/simulate.h"
 #include "../runtime/cli/tensors.h"
+#include "../runtime/monotonic.h"
 #include "../runtime/plan.h"
 #include "compiling.h"
 #include "measurable.h"
@@ -28,17 +29,10 @@ struct work {
     int *rows; /* of the names */
 };
 
-static double now_s(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
-
 static bool over(void *user)
 {
     const struct work *work = user;
-    return work->deadline > 0 && now_s() > work->deadline;
+    return work->deadline > 0 && gnf_now() > work->deadline;
 }
 
 static void fail_row(struct compare_row *row, enum gnf_record_status status, const char *error)
@@ -267,7 +261,7 @@ static gnf_status describe(struct work *work)
 
 gnf_status compare_measure(struct compare *compare, const struct args *args)
 {
-    struct work work = {.compare = compare, .deadline = args->budget > 0 ? now_s() + args->budget : 0};
+    struct work work = {.compare = compare, .deadline = args->budget > 0 ? gnf_now() + args->budget : 0};
     const struct measurer_options options = {
         .args = &compare->child_args, .device = args->device, .hang_s = args->hang};
     compare->args = args;

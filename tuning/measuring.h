@@ -48,6 +48,5 @@ gnf_status measuring_subject(struct measuring *m, const char *variant, struct su
                              struct measured *out);
 /* After a failure of the driver: finds out whether the context survived it. */
 void measuring_inspect(struct measuring *m);
-double measuring_now_ms(void);
 
 #endif

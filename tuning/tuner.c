@@ -1,16 +1,9 @@
 #include "tuner.h"
+#include "../runtime/monotonic.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-
-double tuner_now(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
 
 void tuner_create(struct tuner *tuner)
 {
@@ -131,7 +124,7 @@ static struct tuner_job *take_job(struct tuner *tuner, struct tuner_device *devi
             taken = &tuner->jobs[i];
     if (taken != NULL) {
         /* The time that is left, shared evenly among the jobs that are left. */
-        double now = tuner_now(), left = tuner->deadline - now;
+        double now = gnf_now(), left = tuner->deadline - now;
         int turns = (device->kind->jobs_left + device->kind->devices - 1) / device->kind->devices;
         taken->deadline = tuner->deadline > 0 ? now + left / (turns > 0 ? turns : 1) : 0;
         taken->begun = tuner->deadline == 0 || left > 0;

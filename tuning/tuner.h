@@ -106,8 +106,6 @@ struct tuner {
     char error[1024];
 };
 
-double tuner_now(void); /* seconds of the monotonic clock */
-
 /* Lock and condition, before anything else. */
 void tuner_create(struct tuner *tuner);
 /* Asks the devices what they are, which starts their measuring processes. `ordinals` as on the command line.

@@ -2,6 +2,7 @@
 #include "tuner.h"
 
 #include "../runtime/cli/interrupt.h"
+#include "../runtime/monotonic.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,7 +60,7 @@ static bool stop(void *user)
     if (job->tuner->stopping || interrupt_pending() || job->write_status != GNF_OK)
         return true;
     /* The default is in the running whatever it costs: what is taken must not be slower than it. */
-    return job->deadline > 0 && job->default_seen && tuner_now() > job->deadline;
+    return job->deadline > 0 && job->default_seen && gnf_now() > job->deadline;
 }
 
 struct compile_wait {
@@ -70,14 +71,14 @@ struct compile_wait {
 static bool stop_waiting(void *user)
 {
     const struct compile_wait *wait = user;
-    return stop(wait->job) || tuner_now() > wait->until;
+    return stop(wait->job) || gnf_now() > wait->until;
 }
 
 /* Until when a compile is waited for. The second time as long as it takes, but for half of the time that is
  * left, which is for the others. */
 static double patience(const struct tuner_job *job, bool again)
 {
-    double now = tuner_now();
+    double now = gnf_now();
     if (!again)
         return now + COMPILE_PATIENCE_S;
     return job->deadline > 0 ? now + (job->deadline - now) / 2 : INFINITY;
@@ -98,7 +99,7 @@ static gnf_status check(void *user, struct halving_candidate *candidate)
         compiling_wait(job->kind->compiling, job->problem->text, candidate->name, &ms, stop_waiting, &wait);
     if (stop(job))
         return GNF_OK;
-    if (status != GNF_OK && tuner_now() > wait.until) {
+    if (status != GNF_OK && gnf_now() > wait.until) {
         candidate->later = true;
         return GNF_OK;
     }

@@ -1,4 +1,5 @@
 #include "tuner_output.h"
+#include "../runtime/monotonic.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -232,7 +233,7 @@ static gnf_status send_moment(struct tuner_output *output, const struct moment *
 {
     const struct tuner_job *job = moment->job;
     struct moment *last = &output->last;
-    double now = tuner_now();
+    double now = gnf_now();
     if (last->job == job && last->step == moment->step && last->variant == moment->variant &&
         last->done == moment->done && last->best == moment->best && now - output->sent < SIGN_OF_LIFE_S)
         return GNF_OK;
@@ -250,7 +251,7 @@ static gnf_status send_moment(struct tuner_output *output, const struct moment *
 static void show_moment(struct tuner_output *output, const struct moment *moment)
 {
     const struct tuner_job *job = moment->job;
-    double elapsed = tuner_now() - output->tuner->begin;
+    double elapsed = gnf_now() - output->tuner->begin;
     const char *variant = job->variants[moment->variant].variant->name;
     const char *best = name_of(at(job, moment->best));
     char what[160], time[48];

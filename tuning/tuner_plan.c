@@ -4,6 +4,7 @@
 #include "../runtime/cli/interrupt.h"
 #include "../runtime/cli/simulate.h"
 #include "../runtime/plan.h"
+#include "measurable.h"
 #include "shipped.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,16 +13,7 @@
 static gnf_status add_problem(struct tuner *tuner, const char *text)
 {
     struct gnf_problem *problem = &tuner->problems[tuner->problem_count];
-    int64_t x, y;
-    GNF_TRY(gnf_problem_parse(text, problem));
-    GNF_TRY(gnf_plan_supported(problem, text));
-    if (problem->samples < 0)
-        return gnf_fail(GNF_INVALID_ARGUMENT,
-                        "'%s': times depend on N, so it has to be a number, not * (allowed: 1 and more)",
-                        text);
-    GNF_TRY(gnf_problem_elements(problem, problem->samples, &x, &y));
-    if (x == 0)
-        return gnf_fail(GNF_INVALID_ARGUMENT, "'%s': there is nothing to measure: x has no elements", text);
+    GNF_TRY(measurable_parse(text, problem));
     for (int i = 0; i < tuner->problem_count; i++)
         if (strcmp(tuner->problems[i].text, problem->text) == 0)
             return GNF_OK;

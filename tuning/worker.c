@@ -1,6 +1,7 @@
 #include "worker.h"
 
 #include "../runtime/cli/interrupt.h"
+#include "../runtime/monotonic.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -8,7 +9,6 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { BEAT_MS = 200, SAME_MS = 100 };
@@ -22,13 +22,6 @@ struct worker {
     int at; /* what was told last, and when */
     int64_t told;
 };
-
-static int64_t now_ms(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (int64_t)time.tv_sec * 1000 + time.tv_nsec / 1000000;
-}
 
 /* Not PR_SET_PDEATHSIG: that goes by the thread that started us, which may end long before the process. */
 static void *watch(void *user)
@@ -116,7 +109,7 @@ void worker_host(struct worker *worker, bool busy)
 
 void worker_at(struct worker *worker, int index)
 {
-    int64_t now = now_ms();
+    int64_t now = gnf_now_ms();
     if (index == worker->at && now - worker->told < SAME_MS)
         return;
     worker->at = index;

@@ -5,8 +5,8 @@
 
 #include "../runtime/cli/session.h"
 #include "../runtime/image.h"
+#include "../runtime/monotonic.h"
 #include <stdlib.h>
-#include <time.h>
 
 struct compile {
     struct worker *worker;
@@ -20,13 +20,6 @@ struct compile {
     int capability;
     double ms;
 };
-
-static double now_ms(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec * 1e3 + (double)time.tv_nsec * 1e-6;
-}
 
 /* Packs, cache and compiler: no driver. */
 static gnf_status open_session(struct compile *c)
@@ -57,13 +50,13 @@ static gnf_status fetch(struct compile *c, struct gnf_image_job *job)
     char *key;
     void *image = NULL;
     size_t size;
-    double start = now_ms();
+    double start = 1e3 * gnf_now();
     GNF_TRY(gnf_image_key(job->target, job->source, &key));
     gnf_status status = gnf_image_fetch(job, key, &image, &size);
     free(key);
     free(image);
     if (job->built)
-        c->ms += now_ms() - start;
+        c->ms += 1e3 * gnf_now() - start;
     return status;
 }
 

@@ -12,18 +12,11 @@
 
 #include "../runtime/cli/copy.h"
 #include "../runtime/cli/reference.h"
+#include "../runtime/monotonic.h"
 #include "clock.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-
-double measuring_now_ms(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec * 1e3 + (double)time.tv_nsec * 1e-6;
-}
 
 void measuring_inspect(struct measuring *m)
 {

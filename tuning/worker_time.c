@@ -1,6 +1,7 @@
 #include "measuring.h"
 
 #include "../runtime/cli/output.h"
+#include "../runtime/monotonic.h"
 #include "clock.h"
 #include <math.h>
 #include <stdlib.h>
@@ -96,14 +97,14 @@ static gnf_status prepare(struct measuring *m, struct timing_request *t)
 /* An idle card slows its clocks. */
 static gnf_status warm(struct measuring *m, struct timing_request *t)
 {
-    double start = measuring_now_ms(), us;
+    double start = 1e3 * gnf_now(), us;
     if (m->session.simulated || start - m->worked_ms < idle_ms)
         return GNF_OK;
     t->at = 0;
     worker_at(m->worker, 0);
     if (!t->quick)
         return timing_warm(&m->clock, job_of(t, 0), 1, warm_ms);
-    while (measuring_now_ms() - start < warm_ms)
+    while (1e3 * gnf_now() - start < warm_ms)
         GNF_TRY(timing_glance(&m->clock, job_of(t, 0), 0, &us));
     return GNF_OK;
 }
@@ -120,7 +121,7 @@ static gnf_status sample(struct measuring *m, struct timing_request *t)
                              : timing_sample(&m->clock, job_of(t, one), us));
         }
     }
-    m->worked_ms = measuring_now_ms();
+    m->worked_ms = 1e3 * gnf_now();
     return GNF_OK;
 }
 

@@ -1,11 +1,11 @@
 #include "bench.h"
 
+#include "../monotonic.h"
 #include "../plan.h"
 #include "rotation.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { SAMPLES = 40 };
 
@@ -48,13 +48,6 @@ static struct gnf_kernel_args kernel_args(const struct rotation_run *run)
     return args;
 }
 
-static double now_us(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec * 1e6 + (double)time.tv_nsec * 1e-3;
-}
-
 static int by_value(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
@@ -69,15 +62,15 @@ static gnf_status host_time(const struct rotation_run *run, double *extra_us)
     struct gnf_kernel_args args = kernel_args(run);
     double library[BURSTS], bare[BURSTS];
     for (int burst = -1; burst < BURSTS; burst++) { /* one to warm up */
-        double start = now_us();
+        double start = 1e6 * gnf_now();
         for (int i = 0; i < BURST; i++)
             GNF_TRY(gnf_execute(run->plan, &run->rotation->arguments[0], session->stream));
-        double middle = now_us();
+        double middle = 1e6 * gnf_now();
         GNF_TRY(session_wait(session));
-        double again = now_us();
+        double again = 1e6 * gnf_now();
         for (int i = 0; i < BURST; i++)
             GNF_TRY(bare_launches(run, &args, session->stream));
-        double end = now_us();
+        double end = 1e6 * gnf_now();
         GNF_TRY(session_wait(session));
         if (burst < 0)
             continue;

@@ -1,3 +1,4 @@
+#include "../monotonic.h"
 #include "../plan.h"
 #include "bench.h"
 #include "bindings.h"
@@ -9,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 struct running {
     const struct args *args;
@@ -63,13 +63,6 @@ static gnf_status make_tensors(struct running *running)
     return tensors_require(&running->tensors);
 }
 
-static double now_us(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec * 1e6 + (double)time.tv_nsec * 1e-3;
-}
-
 static gnf_status make_plan(struct running *running)
 {
     struct session *session = &running->session;
@@ -80,9 +73,9 @@ static gnf_status make_plan(struct running *running)
         .stream = session->stream,
     };
     int before = session->compiles;
-    double start = now_us();
+    double start = 1e6 * gnf_now();
     GNF_TRY(gnf_plan_create(&running->plan, session->context, running->problem.text, &options));
-    running->plan_us = now_us() - start;
+    running->plan_us = 1e6 * gnf_now() - start;
     running->compiles = session->compiles - before;
     return GNF_OK;
 }

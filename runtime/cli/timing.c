@@ -1,4 +1,5 @@
 #include "timing.h"
+#include "../monotonic.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -150,17 +151,10 @@ gnf_status timing_glance(struct timing_clock *clock, const struct timing_job *jo
     return elapsed_us(clock, us);
 }
 
-static double now_ms(void)
-{
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec * 1e3 + (double)time.tv_nsec * 1e-6;
-}
-
 gnf_status timing_warm(struct timing_clock *clock, const struct timing_job *jobs, int count, double ms)
 {
-    double end = now_ms() + ms;
-    for (int i = 0; count > 0 && now_ms() < end; i = (i + 1) % count) {
+    double end = 1e3 * gnf_now() + ms;
+    for (int i = 0; count > 0 && 1e3 * gnf_now() < end; i = (i + 1) % count) {
         GNF_TRY(replay(clock, &jobs[i]));
         GNF_TRY(session_wait(clock->session));
     }
