@@ -86,6 +86,19 @@ gnf_status child_start(struct child *child, const char *const arguments[])
     return gnf_fail(GNF_IO, "this program cannot be started as a child: %s", strerror(failed));
 }
 
+void child_tell(const char *words[], int count, const struct args *args)
+{
+    if (args->cache_dir != NULL) {
+        words[count++] = "--cache-dir";
+        words[count++] = args->cache_dir;
+    }
+    for (int i = 0; i < args->packs.count; i++) {
+        words[count++] = "--pack";
+        words[count++] = args->packs.at[i];
+    }
+    words[count] = NULL;
+}
+
 bool child_send(struct child *child, json_t *object)
 {
     char *text = object != NULL ? json_dumps(object, JSON_COMPACT) : NULL;

@@ -4,7 +4,7 @@
 #ifndef TUNING_CHILD_H
 #define TUNING_CHILD_H
 
-#include "../runtime/status.h"
+#include "../runtime/cli/options/args.h"
 #include <jansson.h>
 #include <stdbool.h>
 #include <sys/types.h>
@@ -23,6 +23,9 @@ enum child_answer { CHILD_ANSWERED, CHILD_TIMEOUT, CHILD_GONE };
  * then there is no child. */
 enum { CHILD_MAX_WORDS = 600 };
 gnf_status child_start(struct child *child, const char *const arguments[]);
+/* Adds what every child has to be told of our own arguments, packs and cache, and the NULL. `words` has room
+ * for CHILD_MAX_WORDS + 1, `count` of which are there. */
+void child_tell(const char *words[], int count, const struct args *args);
 /* Sends the object as one line and releases it; NULL is a failure. False where the child is gone. */
 bool child_send(struct child *child, json_t *object);
 /* One line as an object, the caller's to release. A line that is not an object, or longer than 64 MiB, is no

@@ -63,18 +63,8 @@ gnf_status compiling_create(struct compiling **out, const struct args *args, int
 
 static gnf_status start_child(const struct compiling *c, struct child *child)
 {
-    const struct args *args = c->args;
     const char *words[CHILD_MAX_WORDS + 1] = {"worker", "compile", "-q"};
-    int count = 3;
-    if (args->cache_dir != NULL) {
-        words[count++] = "--cache-dir";
-        words[count++] = args->cache_dir;
-    }
-    for (int i = 0; i < args->packs.count; i++) {
-        words[count++] = "--pack";
-        words[count++] = args->packs.at[i];
-    }
-    words[count] = NULL;
+    child_tell(words, 3, c->args);
     return child_start(child, words);
 }
 

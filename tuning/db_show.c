@@ -1,6 +1,7 @@
 /* What is known. */
 #include "db.h"
 
+#include "../runtime/cli/generate.h"
 #include "../runtime/cli/output.h"
 #include "../runtime/tuned_index.h"
 #include <stdio.h>
@@ -43,6 +44,19 @@ static void put(struct group *group, const struct gnf_record *record)
             return;
         }
     group->records[group->count++] = record;
+}
+
+/* A problem that was tuned before is likely to have a pack of its own in the cache, as plans find it there.
+ */
+static void find_pack(struct session *session, const struct gnf_record *record)
+{
+    int count;
+    char path[FILES_PATH_SIZE];
+    struct gnf_problem problem;
+    if (packs_find(&session->packs, record->key, &count, NULL) == NULL &&
+        gnf_problem_parse(record->problem, &problem) == GNF_OK &&
+        generate_kept_pack(session->options.cache_dir, &problem, path))
+        packs_add(&session->packs, path, true); /* one that cannot be read orders nothing */
 }
 
 /* The variant's place in the pack's order, which breaks ties; behind all others where no pack has it. */
@@ -132,7 +146,7 @@ static void gather(const struct gnf_tuned *tuned, int begin, bool *seen, struct 
     }
 }
 
-static gnf_status show(const struct session *session, const struct gnf_tuned *tuned, json_t *entries)
+static gnf_status show(struct session *session, const struct gnf_tuned *tuned, json_t *entries)
 {
     bool *seen = calloc((size_t)tuned->count + 1, sizeof *seen);
     const struct gnf_record **records = calloc((size_t)tuned->count + 1, sizeof(struct gnf_record *));
@@ -147,6 +161,7 @@ static gnf_status show(const struct session *session, const struct gnf_tuned *tu
         gather(tuned, i, seen, &group);
         if (group.count == 0)
             continue;
+        find_pack(session, group.records[0]);
         status = decide(&group, &session->packs);
         if (status == GNF_OK && session->args->json)
             json_array_append_new(entries, json_of(&group));

@@ -76,15 +76,7 @@ static gnf_status start(struct measurer *measurer)
                                  args->verbose ? "-v" : "-q"};
     for (size_t i = 0; i < sizeof first / sizeof first[0]; i++)
         words[count++] = first[i];
-    if (args->cache_dir != NULL) {
-        words[count++] = "--cache-dir";
-        words[count++] = args->cache_dir;
-    }
-    for (int i = 0; i < args->packs.count; i++) {
-        words[count++] = "--pack";
-        words[count++] = args->packs.at[i];
-    }
-    words[count] = NULL;
+    child_tell(words, count, args);
     measurer->open = false;
     return child_start(&measurer->child, words);
 }

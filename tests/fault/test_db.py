@@ -86,6 +86,19 @@ def test_show_keeps_devices_and_sizes_apart(bench, db):
     assert {round(e["time_us"]) for e in entries} == {7, 63}, entries
 
 
+def test_show_breaks_ties_as_plans_do(tmp_path):
+    """All but the default are equally fast, and the order that decides is that of a pack in the cache."""
+    text, db, clock = "f32[2,4,5] | groupnorm(2) | relu", tmp_path / "tuned.jsonl", tmp_path / "clock"
+    settings = {"GNFUSE_CACHE_DIR": tmp_path / "cache", "CUDASIM_CLOCK": clock}
+    clock.write_text("skip\n")
+    default = next(v["name"] for v in run("kernels", text, "--json", "--db", db, **settings).json["variants"] if v["default"])
+    clock.write_text(f"time * 500\ntime gnf_{default.replace('.', '_')}_* 900\nskip\n")
+    assert run("tune", text, "--db", db, **settings).status == 0
+    planned = run("db", "explain", text, "--json", "--db", db, **settings).json["variant"]
+    shown = run("db", "show", "--json", "--db", db, sim=False, **settings)
+    assert planned != default and [e["variant"] for e in users(shown, db)] == [planned], (planned, shown)
+
+
 def test_show_of_nothing(tmp_path):
     result = show(tmp_path / "none.jsonl", "--json")
     assert result.status == 0 and all(e["file"] == "shipped" for e in result.json["entries"]), result
