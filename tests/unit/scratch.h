@@ -111,8 +111,8 @@ static inline void scratch_log_line(void *user, gnf_log_level level, const char 
 
 static inline void scratch_assert_contains(const char *text, const char *part)
 {
-    if (!strstr(text, part))
-        fail_msg("\"%s\" does not contain \"%s\"", text, part);
+    if (!text || !strstr(text, part))
+        fail_msg("\"%s\" does not contain \"%s\"", text ? text : "", part);
 }
 
 #endif
