@@ -17,4 +17,17 @@ struct gnf_kernel_args {
     long long chunks;         /* statistics chunks a group, for strategies that have a workspace */
     long long tiles;          /* blocks a unit of the kernel being launched */
     float scalar[GNF_KERNEL_SCALARS];
+    /* Of linear: last, since a source without one leaves them out. `samples`, x, y and full operands are those of the rows at hand. */
+    const void *weight;  /* [OUT, IN], as given */
+    const void *bias;    /* [OUT]; null: all zeros */
+    float *product;      /* partial sums [sums, samples, OUT] of x * weight^T */
+    float *row_scale;    /* [samples]: powers of two that undo the scaling of x's rows; 0: a row the split cannot hold */
+    float *column_scale; /* [OUT]: the same of weight's rows */
+    float *row_norm;     /* [samples]: ||row|| / sqrt(IN) of x's rows as they are scaled; anything where the scale is 0 */
+    float *column_norm;  /* [OUT]: ||row|| of weight's rows as they are given; anything where the scale is 0 */
+    unsigned char *repaired; /* [samples, max(OUT - 16, 0) / 128 + 1]: 1 where the first sum is the product, of 128 columns */
+    void *split_x;       /* [samples, parts, padded], fp16: hi, lo; or tiles of both */
+    void *split_weight;  /* [OUT, parts, padded], fp16: lo, hi; or tiles of hi and lo */
+    long long inputs;    /* IN */
+    long long padded;    /* IN rounded up, zeros behind */
 };
