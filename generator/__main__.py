@@ -14,7 +14,7 @@ def parse_supported(text):
     problem = parse(text)
     for stage in problem.stages:
         whole = stage.op.name == "mean" and stage.values[0]
-        if stage.op.kind in (ops.LINEAR, ops.CONV2D, ops.MAXPOOL2D) or whole:
+        if stage.op.kind in (ops.CONV2D, ops.MAXPOOL2D) or whole:
             name = "mean(all)" if whole else stage.op.name
             raise ProblemError(f"{name}: no strategy of this version does it", problem.source, stage.column)
     return problem
@@ -22,20 +22,22 @@ def parse_supported(text):
 
 def manifest_row(renderer, writer, problem, variant):
     kernels = []
-    for rule in variant.kernels:
-        entry, parts = renderer.kernel(problem, variant, rule["name"])
-        row = {k: rule[k] for k in ("block", "shared", "unit", "units_per_block", "span", "tile", "cap")}
+    for rule, entry, parts in renderer.kernels(problem, variant):
+        row = {k: v for k, v in rule.items() if k != "name"}
         kernels.append(row | {"entry": entry, "parts": [writer.part(p) for p in parts]})
-    return {
+    row = {
         "name": variant.name,
         "strategy": variant.strategy.name,
         "parameters": dict(variant.parameters),
         "alignment": variant.alignment,
-        "capability": variant.strategy.capability,
+        "capability": renderer.capability(variant),
         "workspace": variant.workspace,
         "group_max": 0,
         "kernels": kernels,
     }
+    if renderer.exact(variant):
+        row["exact"] = True
+    return row | {"product": variant.product.manifest} if variant.product else row
 
 
 def make_pack(texts, renderer, most=variants.MOST_VARIANTS):
@@ -58,8 +60,7 @@ def write_sources(folder, texts, renderer, most):
         problem = parse_supported(text)
         for generic in (False, True):
             for variant in variants.enumerate_variants(problem, renderer.strategies, generic, most):
-                for rule in variant.kernels:
-                    entry, parts = renderer.kernel(problem, variant, rule["name"])
+                for _, entry, parts in renderer.kernels(problem, variant):
                     pack.write(folder / f"{entry}.cu", "".join(parts).encode("ascii"))
                     count += 1
     return count

@@ -25,7 +25,7 @@ class Step:
     scalars: tuple = ()  # indices into gnf_kernel_args.scalar
     binary: bool = False
     label: int = None
-    operand: int = None
+    tensor: str = None  # the field of gnf_kernel_args
     broadcast: str = None
     keep: bool = False  # a later stage refers to its output
 
@@ -40,8 +40,9 @@ class Chain:
     bounded: bool = False  # the reduced values cannot make an exponential overflow
     norm_index: int = 0
     keep_norm: bool = False
-    keep_x: bool = False
-    hold_x: bool = False  # strategies keep x rather than the value before groupnorm
+    loaded: int = 0  # the label of what strategies load: x, or linear's output
+    keep_loaded: bool = False
+    hold_loaded: bool = False  # strategies keep that rather than the value before groupnorm
 
 
 def _simplest(op, interval):
@@ -75,7 +76,8 @@ def _combine(op, a, b):
 
 
 def build(problem):
-    """The Chain of a parsed problem; its stages must be elementwise, add, mul, groupnorm and one reduction at most."""
+    """The Chain of a parsed problem; its stages must be elementwise, add, mul, groupnorm and one reduction at most, behind
+    one linear at most."""
     chain = Chain()
     everything = (-math.inf, math.inf)
     intervals = [everything]  # of x, then of each stage's output
@@ -83,11 +85,14 @@ def build(problem):
     norm = problem.norm
     chain.norm_index = norm + 1
     chain.keep_norm = norm + 1 in used
-    chain.keep_x = 0 in used
+    chain.loaded = int(problem.inputs > 0)
+    chain.keep_loaded = chain.loaded in used
     section = chain.before
     for index, stage in enumerate(problem.stages, 1):
         op, interval = stage.op, intervals[-1]
-        if op.kind == ops.GROUPNORM:
+        if op.kind == ops.LINEAR:
+            intervals.append(everything)
+        elif op.kind == ops.GROUPNORM:
             section = chain.after
             intervals.append(everything)
         elif op.kind == ops.REDUCTION:
@@ -97,10 +102,14 @@ def build(problem):
             intervals.append(everything)
         elif op.kind == ops.BINARY:
             other = everything if stage.label is None else intervals[stage.label]
+            tensor = None if stage.operand is None else f"operand[{stage.operand}]"
             broadcast = None if stage.operand is None else problem.operands[stage.operand][1]
             source = f"the output of stage {stage.label}" if stage.label else "x" if stage.label == 0 else f"a {broadcast} tensor"
             name = _function(chain, op, (op.unfused if section is chain.before else None) or op.device)
-            section.append(Step(index, f"{op.name}: {source}", name, (), True, stage.label, stage.operand, broadcast, index in used))
+            label = stage.label
+            if label is not None and label < chain.loaded:  # x, which is not what was loaded
+                label, tensor, broadcast = None, "x", "full"
+            section.append(Step(index, f"{op.name}: {source}", name, (), True, label, tensor, broadcast, index in used))
             intervals.append(_combine(op, interval, other))
         else:
             name = _function(chain, op, _simplest(op, interval))
@@ -108,5 +117,5 @@ def build(problem):
             section.append(Step(index, op.name, name, scalars, keep=index in used))
             intervals.append(op.range(*interval))
     late = {s.label for s in problem.stages[norm + 1 :] if s.label is not None}
-    chain.hold_x = bool(chain.before) and any(label <= norm for label in late)
+    chain.hold_loaded = bool(chain.before) and any(chain.loaded <= label <= norm for label in late)
     return chain

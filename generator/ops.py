@@ -64,10 +64,14 @@ def f(name, default=None):
     return Param(name, "f", default)
 
 
+def w(name):
+    return Param(name, "w", 0)
+
+
 # fmt: off
 # Comparisons, never fminf or fmaxf: these return the operand that is not NaN, and a NaN has to travel.
 OPS = (
-    Op("linear", LINEAR, (i("out"),)),
+    Op("linear", LINEAR, (i("out"), w("tf32"), w("strict"))),
     Op("conv2d", CONV2D, (i("out"), i("kernel"), i("stride", 1), i("padding", 0))),
     Op("groupnorm", GROUPNORM, (i("groups"), f("eps", 1e-5))),
     Op("maxpool2d", MAXPOOL2D, (i("kernel"), i("stride", 0))),
@@ -93,7 +97,7 @@ OPS = (
     Op("mul", BINARY, (), "v * r"),
     Op("logsumexp", REDUCTION),
     Op("sum", REDUCTION),
-    Op("mean", REDUCTION, (Param("all", "w", 0),)),
+    Op("mean", REDUCTION, (w("all"),)),
     Op("max", REDUCTION),
     Op("min", REDUCTION),
 )

@@ -41,10 +41,11 @@ class Problem:
     dtype: str
     channels_last: bool
     samples: int  # None for *
-    channels: int
+    channels: int  # C that groupnorm sees: of x, or linear's OUT
     sizes: list  # spatial
     stages: list = field(default_factory=list)
     operands: list = field(default_factory=list)  # (name, broadcast)
+    inputs: int = 0  # IN: C of x where a linear comes first
     scalars: int = 0
     text: str = ""  # canonical
     key: str = ""  # what specialised kernels depend on
@@ -76,6 +77,16 @@ class Problem:
     def group_size(self):
         """Elements a group."""
         return self.group_channels * self.spatial
+
+    @property
+    def tf32(self):
+        """linear's product may be TF32's."""
+        return bool(self.stages[0].value("tf32"))
+
+    @property
+    def strict(self):
+        """linear's product, not the chain's output alone, is to be no further from float64 than SGEMM's."""
+        return bool(self.stages[0].value("strict"))
 
     @property
     def element(self):
@@ -173,6 +184,7 @@ class _Parser(Cursor):
         else:
             self.arguments(stage, at)
             self.check_bounds(stage, at)
+            self.check_precision(stage, at)
         self.shapes.append(self.shape_after(stage, at))
         problem.scalars += sum(p.type == "f" for p in stage.op.params)
         if problem.scalars > MAX_SCALARS:
@@ -205,6 +217,8 @@ class _Parser(Cursor):
             self.bad(at, "a second groupnorm", "allowed is exactly one")
         if op.kind == ops.MAXPOOL2D and problem.norm is None:
             self.bad(at, f"{op.name} before groupnorm", "allowed is after it")
+        if op.kind == ops.LINEAR and problem.stages:
+            self.bad(at, f"{op.name} after another stage", "allowed is the first place")
         rank = {ops.LINEAR: 0, ops.CONV2D: 2, ops.MAXPOOL2D: 2}.get(op.kind)
         if rank not in (None, len(problem.sizes)):
             self.bad(at, f"x has {len(problem.sizes)} spatial sizes", f"allowed are {rank}")
@@ -212,9 +226,14 @@ class _Parser(Cursor):
     def shape_after(self, stage, at):
         """Sizes of the stage's output, where the operation checks its parameters against those of its input."""
         channels, *sizes = self.shapes[-1]
-        groups, kernel = stage.value("groups"), stage.value("kernel")
+        out, groups, kernel = stage.value("out"), stage.value("groups"), stage.value("kernel")
         if groups and channels % groups:
             self.bad(at["groups"], f"groups = {groups}", f"allowed are divisors of C = {channels}")
+        if stage.op.kind == ops.LINEAR:
+            most = LARGEST // (channels * DTYPES[self.problem.dtype])
+            if out > most:
+                self.bad(at["out"], f"out = {out}", f"allowed are 1 to {most}: the weight's bytes must fit 63 bits")
+            self.problem.inputs, self.problem.channels = channels, out
         for index, size in enumerate(sizes if kernel else ()):
             size += 2 * (stage.value("padding") or 0)
             if kernel > size:
@@ -223,12 +242,12 @@ class _Parser(Cursor):
             sizes[index] = (size - kernel) // (stage.value("stride") or kernel) + 1 if fits else LARGEST
         if stage.op.kind == ops.REDUCTION:
             return (1, *((1 for _ in sizes) if stage.value("all") else sizes))
-        return (stage.value("out") or channels, *sizes)
+        return (out or channels, *sizes)
 
     # ---- arguments
 
     def arguments(self, stage, at):
-        """Fills in stage.values, and `at`: where the value of each parameter that is given stands."""
+        """Fills in stage.values, and `at`: where the value, or the word, of each parameter that is given stands."""
         if self.skip("(") and not self.skip(")"):
             named = self.argument(stage, at, False)
             while self.skip(","):
@@ -265,7 +284,7 @@ class _Parser(Cursor):
                 self.bad(token.at, "too many arguments", allowed)
             is_name = False
         self.peek()
-        at[param.name] = self.at
+        at[param.name] = token.at if param.type == "w" else self.at
         stage.values[op.params.index(param)] = 1 if param.type == "w" else self.value(param)
         return named or is_name
 
@@ -289,6 +308,13 @@ class _Parser(Cursor):
         if at.get("max", -1) > at.get("min", -1):
             self.bad(at["max"], f"max = {most}", f"allowed are numbers from min = {least}")
         self.bad(at["min"], f"min = {least}", f"allowed are numbers up to max = {most}")
+
+    def check_precision(self, stage, at):
+        words = [word for word in ("tf32", "strict") if stage.value(word)]
+        if len(words) == 2:
+            self.bad(max(at[word] for word in words), "tf32 and strict", "allowed is one of them")
+        if words and self.problem.dtype != "f32":
+            self.bad(at[words[0]], f"{words[0]} for {self.problem.dtype}", "allowed is f32")
 
     # ---- labels and tensors
 

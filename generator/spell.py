@@ -12,15 +12,15 @@ def default(param):
 
 
 def signature(op):
-    """groupnorm(groups, eps=1e-5), mean or mean(all)"""
+    """groupnorm(groups, eps=1e-5); mean or mean(all); linear(out) or linear(out, tf32) or linear(out, strict)"""
     plain = [p for p in op.params if p.type != "w"]
     plain = [p.name if p.default is None else f"{p.name}={number_text(default(p))}" for p in plain]
-    words = [f" or {op.name}({p.name})" for p in op.params if p.type == "w"]
+    words = [f" or {op.name}({', '.join([*plain, p.name])})" for p in op.params if p.type == "w"]
     return op.name + (f"({', '.join(plain)})" if plain else "") + "".join(words)
 
 
 def spell(problem, types):
-    sizes = [problem.samples if problem.samples is not None and types == TEXT else "*", problem.channels]
+    sizes = [problem.samples if problem.samples is not None and types == TEXT else "*", problem.inputs or problem.channels]
     sizes += problem.sizes if types == TEXT else [problem.spatial]
     head = problem.dtype + ("" if types == CHAIN else f"[{','.join(map(str, sizes))}]")
     stages = [_spell_stage(problem, stage, types) for stage in problem.stages]

@@ -14,20 +14,19 @@ A strategy is a template NAME.cu.j2 whose first comment, between {#--- and ---#}
     workspace   chunk: bytes a statistics chunk
 """
 
-import functools
 import itertools
 import math
-import re
-import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+from generator import front, products
 
 TEMPLATES = Path(__file__).resolve().parent.parent / "templates"
 LETTERS = {"cluster": "k", "threads": "t", "lanes": "l", "vector": "v", "items": "i", "chunk": "c", "pixels": "p"}
-KERNEL_DEFAULTS = {"name": "", "units_per_block": "1", "span": "none", "tile": "1", "cap": "1", "when": "True"}
-SIMPLEST_CAPABILITY = 80  # cvt of two halves at once
 # A problem needs some 20 candidates; beyond that the cheapest by `prefer` are kept, unless the caller wants another number.
 MOST_VARIANTS = 24
+# With linear that many variants are divided among what a problem has of products, whose tails differ by a hundredth: two each.
+PRODUCTS = 12
 
 
 @dataclass(frozen=True)
@@ -51,48 +50,45 @@ class Variant:
     kernels: tuple  # dicts of evaluated launch rules
     alignment: int  # bytes
     workspace: int  # bytes a chunk
+    product: products.Product = None  # of linear, which all the rest is then the tail of
+
+    @property
+    def tail(self):
+        """The strategy and every tile parameter: block.t256.v4.i4."""
+        return ".".join([self.strategy.name] + [f"{LETTERS.get(n, n)}{v}" for n, v in self.parameters])
 
     @property
     def name(self):
-        """The strategy and every tile parameter: block.t256.v4.i4."""
-        return ".".join([self.strategy.name] + [f"{LETTERS.get(n, n)}{v}" for n, v in self.parameters])
+        """The same behind the product's name: fp16x3.s4.block.t256.v4.i4."""
+        return f"{self.product.name}.{self.tail}" if self.product else self.tail
 
 
 def read_strategies(folder=TEMPLATES):
     """Every strategy of the template folder, in the order of their names."""
-    found = []
-    for path in sorted(folder.glob("*.cu.j2")):
-        text = path.read_text(encoding="utf-8")
-        front = re.match(r"\{#---\n(.*?)---#\}\n", text, re.DOTALL)
-        if not front:
-            raise ValueError(f"{path.name}: no front matter between {{#--- and ---#}}")
-        try:
-            t = tomllib.loads(front.group(1))
-            found.append(
-                Strategy(
-                    path.name.removesuffix(".cu.j2"),
-                    t["about"],
-                    tuple(t.get("parts", ())),
-                    t.get("generic", False),
-                    t.get("capability", SIMPLEST_CAPABILITY),
-                    t["parameters"],
-                    t["limits"],
-                    t["prefer"]["cost"],
-                    tuple(KERNEL_DEFAULTS | k for k in t["kernels"]),
-                    t.get("workspace", {}).get("chunk", "0"),
-                )
-            )
-        except (tomllib.TOMLDecodeError, KeyError) as error:
-            raise ValueError(f"{path.name}: front matter: {error}") from error
-    return found
+
+    def strategy(path, t):
+        return Strategy(
+            path.name.removesuffix(".cu.j2"),
+            t["about"],
+            tuple(t.get("parts", ())),
+            t.get("generic", False),
+            t.get("capability", front.SIMPLEST_CAPABILITY),
+            t["parameters"],
+            t["limits"],
+            t["prefer"]["cost"],
+            tuple(front.KERNEL_DEFAULTS | k for k in t["kernels"]),
+            t.get("workspace", {}).get("chunk", "0"),
+        )
+
+    return [front.read(path, lambda t, path=path: strategy(path, t)) for path in sorted(folder.glob("*.cu.j2"))]
 
 
 def is_rows(problem, generic=False):
-    """True where neighbours in memory are neighbouring channels: channels-last, or one spatial element.
+    """True where neighbours in memory are neighbouring channels: channels-last, or one spatial element, as behind linear.
 
     A generic kernel knows what the chain's text says, nothing of the sizes.
     """
-    if generic:
+    if generic and not problem.inputs:
         return ":nhwc" in problem.chain
     return problem.spatial == 1 or (problem.channels_last and problem.channels > 1)
 
@@ -111,6 +107,7 @@ def names(problem, generic=False):
         "element": element,  # bytes
         "rows": rows,
         "reduction": problem.reduction is not None,
+        "linear": problem.inputs > 0,  # what is read is linear's output
         # What a group that lies in short pieces all over the sample costs: channels-last, few bytes a pixel.
         "scattered": 15 if rows and problem.spatial > 1 and problem.group_channels * element < 64 else 0,
         "widest": max(v for v in (1, 2, 4, 8) if v * element <= 16 and stretch % v == 0),
@@ -123,47 +120,46 @@ def names(problem, generic=False):
     }
 
 
-@functools.cache
-def _compiled(expression):
-    return compile(expression, "front matter", "eval")
-
-
-def _evaluate(strategy, expression, scope):
-    try:
-        return eval(_compiled(expression), {"__builtins__": {}}, scope)
-    except Exception as error:
-        raise ValueError(f"{strategy.name}.cu.j2: front matter: '{expression}': {error}") from error
-
-
 def _of_strategy(strategy, scope):
     """Pairs (cost, Variant) of what the strategy's limits allow."""
     keys = list(strategy.parameters)
     for values in itertools.product(*strategy.parameters.values()):
         local = scope | dict(zip(keys, values))
-        if not all(_evaluate(strategy, limit, local) for limit in strategy.limits.values()):
+        if not all(front.evaluate(strategy.name, limit, local) for limit in strategy.limits.values()):
             continue
-        kernels = []
-        for row in strategy.kernels:
-            if _evaluate(strategy, row["when"], local):
-                rule = {"name": row["name"], "unit": row["unit"], "span": row["span"]}
-                for field in ("block", "shared", "units_per_block", "tile", "cap"):
-                    rule[field] = int(_evaluate(strategy, row[field], local))
-                kernels.append(rule)
+        rows = [row for row in strategy.kernels if front.evaluate(strategy.name, row["when"], local)]
+        kernels = [front.launch(strategy.name, row, local) for row in rows]
         # A parameter that no choice is left of stays out of the name: lanes without a reduction.
         shown = tuple((k, v) for k, v in zip(keys, values) if len(strategy.parameters[k]) > 1 or not strategy.generic)
         alignment = local["vector"] * local["element"]
-        workspace = int(_evaluate(strategy, strategy.chunk_bytes, local))
-        yield _evaluate(strategy, strategy.prefer, local), Variant(strategy, shown, tuple(kernels), alignment, workspace)
+        workspace = int(front.evaluate(strategy.name, strategy.chunk_bytes, local))
+        cost = front.evaluate(strategy.name, strategy.prefer, local)
+        yield cost, Variant(strategy, shown, tuple(kernels), alignment, workspace)
+
+
+def _tails(problem, variants, most):
+    """The first `most` that differ in more than the threads of a block, and one at element alignment."""
+    kept = {}
+    for v in variants:
+        kept.setdefault((v.strategy.name, *((k, n) for k, n in v.parameters if k != "threads")), v)
+    kept = list(kept.values())
+    narrow = next(v for v in kept if v.alignment == problem.element)
+    return kept[:most] + ([] if narrow in kept[:most] else [narrow])
 
 
 def enumerate_variants(problem, strategies, generic=False, most=MOST_VARIANTS):
     """The variants of a problem, the default rule's order: the `most` cheapest, and up to three more without which some
-    device or pointer would be left with none. One at element alignment is always among them."""
+    device or pointer would be left with none. One at element alignment is always among them.
+
+    With linear: product after product, each with a share of `most` tails and up to one more at element alignment."""
     if problem.spatial == 0 and not generic:
         return []
     scope = names(problem, generic)
     costed = [p for s in strategies if s.generic == generic for p in _of_strategy(s, scope)]
     costed.sort(key=lambda p: (p[0], p[1].name))
+    if problem.inputs:
+        tails = _tails(problem, [v for _, v in costed], max(1, most // PRODUCTS))
+        return [replace(v, product=product) for product in products.of(problem, generic) for v in tails]
     kept = costed[:most]
     # The cut may have left out all that is legal at element alignment, with few groups, or with little shared memory.
     narrow = [p for p in costed if p[1].alignment == problem.element]

@@ -1,7 +1,7 @@
 """Compiles kernels for GPUs that are not here, through `gnfuse compile`: none may fail, none may spill.
 
     compile_all.py shipped PROBLEMS...    every variant of the problems, for sm_90
-    compile_all.py covering PROBLEMS...   a sample with each strategy, dtype, vector width and layout, for the others
+    compile_all.py covering PROBLEMS...   a sample with each strategy, dtype, vector width, layout and product, for the others
 
 The PROBLEMS are files with a problem text a line. GNFUSE names the program.
 """
@@ -34,16 +34,20 @@ def compile_problem(problem, arch, variant=None):
 
 def covering(files):
     """(problem, architectures, variant): the first met of each combination that the kernels differ by."""
-    strategies, met, sample = Renderer().strategies, set(), []
+    renderer, met, sample = Renderer(), set(), []
     for text in [t for f in files for t in read_problem_file(f)]:
         problem = parse_supported(text)
         for generic in (False, True):
-            for v in enumerate_variants(problem, strategies, generic):
+            for v in enumerate_variants(problem, renderer.strategies, generic):
                 width = dict(v.parameters).get("vector", 1)
-                trait = (v.strategy.name, problem.dtype, width, is_rows(problem, generic), problem.reduction is not None)
-                if trait not in met:
-                    met.add(trait)
-                    archs = [a for a in OTHERS if int(a.removeprefix("sm_")) >= v.strategy.capability]
+                traits = {(v.strategy.name, problem.dtype, width, is_rows(problem, generic), problem.reduction is not None)}
+                if v.product:
+                    traits.add((problem.dtype, v.product.sums, v.product.scaled))
+                    traits.update((problem.dtype, kernel.name) for kernel in v.product.kernels)
+                if not traits <= met:
+                    met |= traits
+                    least = renderer.capability(v)
+                    archs = [f"sm_{least}"] if renderer.exact(v) else [a for a in OTHERS if int(a.removeprefix("sm_")) >= least]
                     sample.append((text, ",".join(archs), v.name))
     return sample
 

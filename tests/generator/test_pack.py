@@ -23,6 +23,8 @@ ROOT = Path(__file__).resolve().parents[2]
 PROBLEMS = [
     "f32[*,64,126,126] | groupnorm(16) | tanh | hardswish | add(x) | logsumexp",
     "f16[2,24,5,7]:nhwc | silu | groupnorm(3, eps=0.5) | mul(w: channel) | clamp(-0.25, 1e-7)",
+    "f32[*,200] | linear(96) | groupnorm(3) | silu",
+    "bf16[*,200] | linear(96) | groupnorm(3) | sum",
 ]
 zstd = pytest.mark.skipif(not shutil.which("zstd"), reason="no zstd program")
 
@@ -86,19 +88,53 @@ def test_manifest(data):
         assert names and len(set(names)) == len(names)
         assert min(v["alignment"] for v in entry["variants"]) == (4 if "f32" in entry["key"] else 2)
         for variant in entry["variants"]:
-            assert set(variant) == {
-                *("name", "strategy", "parameters", "alignment", "capability", "workspace", "group_max", "kernels"),
-            }
-            assert variant["name"].startswith(variant["strategy"])
+            fields = {"name", "strategy", "parameters", "alignment", "capability", "workspace", "group_max", "kernels"}
+            exact = {"exact"} if "wgmma" in variant["name"] else set()
+            assert set(variant) == fields | exact | ({"product"} if "linear" in entry["key"] else set())
+            assert f".{variant['name']}".find(f".{variant['strategy']}.") >= 0
             for kernel in variant["kernels"]:
-                fields = ("entry", "parts", "block", "shared", "unit", "units_per_block", "span", "tile", "cap")
-                assert set(kernel) == {*fields}
+                fields = {"entry", "parts", "block", "shared", "unit", "units_per_block", "span", "tile", "cap"}
+                assert set(kernel) in (fields, fields | {"role"}, fields | {"role", "exact", "cluster"})
                 used.update(kernel["parts"])
                 source = "".join(parts[k] for k in kernel["parts"])
                 assert f" {kernel['entry']}(" in source
                 # One entry name, one source: cubins are found by it.
                 assert sources.setdefault(kernel["entry"], source) == source
     assert used == set(range(len(parts)))
+
+
+def test_products_in_the_manifest(data):
+    """What runtime/pack.h reads: the product of each variant, and its kernels in the order of their launches."""
+    manifest, _ = unpack(data)
+    fields = {"method", "weights", "chunks", "sums", "least", "most", "samples_max", "inputs_max", "yields"}
+    roles, entries = {}, {}
+    for entry in manifest["entries"]:
+        for variant in entry["variants"]:
+            assert ("product" in variant) == ("linear" in entry["key"])
+            product = variant.get("product")
+            if not product:
+                assert all("role" not in k for k in variant["kernels"])
+                continue
+            assert set(product) == fields and 1 <= product["chunks"] <= product["sums"] <= product["chunks"] + 1
+            split = [k.get("role", "tail") for k in variant["kernels"]]
+            first_of_tail = split.index("tail")
+            assert set(split[first_of_tail:]) == {"tail"} and len(split) <= 7
+            name = variant["name"].removesuffix("." + variant["name"].partition(f".{variant['strategy']}.")[2])
+            roles[name.rpartition(".")[0]] = (product["method"], product["weights"], *split[:first_of_tail])
+            for kernel in variant["kernels"][:first_of_tail]:
+                template = kernel["entry"].rpartition("_")[0]
+                entries.setdefault((entry["key"].split("[")[0].split(" ")[0], template), set()).add(kernel["entry"])
+    own, split = ("own", "given", "product"), ("weights", "inputs", "product")
+    assert roles["wgmma.k256"] == ("wgmma", "prepared", *split, "product")
+    assert {k: v for k, v in roles.items() if k.startswith("dot.") or k == "ffma"} == dict.fromkeys(
+        ("dot.n1", "dot.n4", "dot.n16", "ffma"), own
+    )
+    assert roles["sgemm"] == roles["gemm"] == ("direct", "given")
+    assert roles["fp16x3.s1"] == ("fp16x3", "prepared", *split)
+    assert roles["fp16x3.s1.each"] == ("fp16x3", "each", *split)
+    # Problems of a dtype share them, generic or not.
+    assert all(len(names) == 1 for names in entries.values())
+    assert {("f32", "gnf_fma"), ("bf16", "gnf_fma"), ("f32", "gnf_split_inputs_2"), ("bf16", "gnf_dot_16")} <= set(entries)
 
 
 def test_problems_given_twice_are_packed_once(data):
@@ -108,7 +144,6 @@ def test_problems_given_twice_are_packed_once(data):
 @pytest.mark.parametrize(
     "text, column",
     [
-        ("f32[2,8]  |  y = linear(8)  |  groupnorm(2)", 18),
         ("f32[2,8,9,9] | conv2d(8, 3) | groupnorm(2)", 16),
         ("f32[2,8,9,9] | groupnorm(2) | maxpool2d(3)", 31),
         ("f32[2,8,9]|groupnorm( 2 )|mean( all )", 27),

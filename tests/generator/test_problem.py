@@ -134,15 +134,22 @@ def legal_texts(draw):
             names.append(f"label_{index}")
             stage = f"{names[-1]} = {stage}"
         stages.append(stage)
-    channels = draw(st.integers(1, 40))
+    channels = inputs = draw(st.integers(1, 40))
+    dtype, spatial = draw(st.sampled_from(list(DTYPES))), draw(st.lists(st.sampled_from("0127"), max_size=3))
     groups = draw(st.sampled_from([g for g in range(1, channels + 1) if channels % g == 0]))
     at = draw(st.integers(0, len(stages)))
     stages.insert(at, f"groupnorm({groups}, {draw(st.floats(2**-20, 4, width=32))!r})")
     if draw(st.booleans()):
         stages.append(draw(st.sampled_from([op.name for op in ops.OPS if op.kind == ops.REDUCTION])))
-    sizes = [draw(st.sampled_from(["*", "0", "3"])), str(channels)] + draw(st.lists(st.sampled_from("0127"), max_size=3))
+    if draw(st.booleans()):
+        inputs, spatial = (channels if any("(x)" in s for s in stages) else draw(st.integers(1, 40))), []
+        arguments = [draw(st.sampled_from(["", "out="])) + str(channels)]
+        if dtype == "f32" and draw(st.booleans()):
+            arguments.append(draw(st.sampled_from(["tf32", "strict"])))
+        stages.insert(0, draw(st.sampled_from(["", "label_l = "])) + f"linear({', '.join(arguments)})")
+    sizes = [draw(st.sampled_from(["*", "0", "3"])), str(inputs), *spatial]
     layout = draw(st.sampled_from(["", ":nhwc"]))
-    return f"{draw(st.sampled_from(list(DTYPES)))}[{','.join(sizes)}]{layout} | {' | '.join(stages)}"
+    return f"{dtype}[{','.join(sizes)}]{layout} | {' | '.join(stages)}"
 
 
 @settings(max_examples=300)
@@ -170,6 +177,16 @@ def test_fields():
     assert problem.stages[1].values == [3, 0.5] and problem.stages[5].values == [-1.0, 2.0]
     assert problem.stages[0].name == "h" and problem.stages[1].name == ""
     assert parse("f32[2,4] | groupnorm(2)").reduction is None
+
+
+def test_fields_of_linear():
+    problem = parse("f32[3,10] | y = linear(24) | groupnorm(4) | add(y)")
+    assert (problem.inputs, problem.channels, problem.spatial, problem.group_channels) == (10, 24, 1, 6)
+    assert (problem.norm, problem.tf32, problem.strict) == (1, False, False)
+    assert parse("f32[3,10] | linear(24, tf32) | groupnorm(4)").tf32
+    assert parse("f32[3,10] | linear(24, strict) | groupnorm(4)").strict
+    plain = parse("f32[3,10] | groupnorm(2)")
+    assert (plain.inputs, plain.tf32, plain.strict) == (0, False, False)
 
 
 def test_columns_count_bytes():
@@ -254,7 +271,7 @@ def test_whole_numbers():
 
 @pytest.fixture(scope="session")
 def c_parser(build):
-    sources = [ROOT / "runtime" / f"{stem}.c" for stem in ("problem", "parser", "spell", "number", "status")]
+    sources = [ROOT / "runtime" / f"{stem}.c" for stem in ("problem", "arguments", "parser", "spell", "number", "status")]
     include = [f"-I{ROOT / 'runtime'}", f"-I{ROOT / 'runtime/include'}"]
     library = build("problem_probe", PROBE + tables.parser_table(), "-D_GNU_SOURCE", *include, *sources)
     for name in ("text", "key", "chain", "message"):

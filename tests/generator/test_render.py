@@ -21,6 +21,9 @@ PROBLEMS = list(SHIPPED.values()) + [
     "bf16[2,24,5,7]:nhwc | groupnorm(1) | gelu | max | hardtanh(-0.5, 0.5)",
     "f32[*,8] | relu | groupnorm(8) | elu | min",
     "f32[1,4,70000,70000] | groupnorm(2) | mish | add(x)",
+    "f32[2,24] | y = linear(24, tf32) | silu | groupnorm(3) | add(y) | mul(x)",
+    "f32[2,40000] | linear(24, strict) | groupnorm(8) | logsumexp",
+    "bf16[2,7] | linear(40960) | groupnorm(1) | add(r: full)",
 ]
 
 
@@ -29,8 +32,7 @@ def sources_of(renderer, text):
     problem = parse(text)
     for generic in (False, True):
         for variant in variants.enumerate_variants(problem, renderer.strategies, generic):
-            for rule in variant.kernels:
-                entry, parts = renderer.kernel(problem, variant, rule["name"])
+            for _, entry, parts in renderer.kernels(problem, variant):
                 yield entry, "".join(parts)
 
 
@@ -66,7 +68,7 @@ def test_rules_of_the_simulator(rendered):
     """The kernel subset: shared memory through gnf_shared() only, no bare PTX in what is rendered."""
     for _, source in rendered:
         assert source.count("__shared__") == 1
-        last = source[source.rindex("// Strategy") :]
+        last = source[max(source.rfind("// Strategy"), source.rfind("// Product kernel")) :]
         assert "asm" not in last and "__shared__" not in last and "volatile" not in last
 
 
@@ -97,6 +99,73 @@ def test_batch_stays_out():
     texts = [f"f32[{n},24,35] | groupnorm(3) | silu" for n in ("*", "7", "1000003")]
     one, *others = (list(sources_of(renderer, text)) for text in texts)
     assert all(one == other for other in others)
+
+
+def test_inputs_stay_out_of_products():
+    """Problems of a dtype share the kernels of their products, whatever their sizes and chains."""
+    renderer = Renderer()
+
+    def kernels(text):
+        """{name: entries}"""
+        found = {}
+        for entry, source in sources_of(renderer, text):
+            if "// Product kernel" in source:
+                found.setdefault(entry.rpartition("_")[0], set()).add(entry)
+        return found
+
+    one = kernels("f32[2,24] | linear(40) | groupnorm(4) | silu")
+    other = kernels("f32[9,8192] | linear(8192) | groupnorm(16) | mul(w: channel) | sum")
+    halves = kernels("f16[2,24] | linear(40) | groupnorm(4) | silu")
+    assert {"gnf_dot_1", "gnf_dot_16", "gnf_fma", "gnf_split_inputs_2", "gnf_split_weights_2"} <= set(one) & set(other)
+    assert all(len(entries) == 1 for entries in one.values())
+    assert all(one[name] == other[name] for name in set(one) & set(other))
+    assert {"gnf_dot_1", "gnf_dot_4", "gnf_dot_16", "gnf_fma"} == set(halves)
+    assert all(one[name] != halves[name] for name in halves)
+
+
+def tails_of(renderer, text):
+    """{product's name: sources} of a problem's tails, the shape-generic ones left out."""
+    problem, found = parse(text), {}
+    for variant in variants.enumerate_variants(problem, renderer.strategies):
+        sources = ["".join(renderer.kernel(problem, variant, rule["name"])[1]) for rule in variant.kernels]
+        found.setdefault(variant.product.name, []).extend(sources)
+    return found
+
+
+def test_tails_are_shared_between_products():
+    """A tail depends on the partial sums that it finds, not on who left them there."""
+    tails = tails_of(Renderer(), "f32[2,8192] | linear(8192) | groupnorm(16) | silu")
+    assert tails["sgemm"] == tails["ffma"] == tails["dot.n1"] == tails["dot.n16"]
+    assert tails["fp16x3.s4"] == tails["fp16x3.s4.each"] != tails["wgmma.k256"] == tails["wgmma.k256.each"] != tails["sgemm"]
+    tails = tails_of(Renderer(), "f32[2,8192] | linear(8192, tf32) | groupnorm(16) | silu")
+    assert tails["fp16x1"] == tails["fp16x1.each"] != tails["tf32"] == tails["sgemm"]
+
+
+def test_tails_read_the_product():
+    """Every kernel of a tail waits first, and takes what linear gives where others read x, which only a label reads."""
+    renderer = Renderer()
+    for text in (
+        "f32[2,96] | linear(64) | groupnorm(4) | silu",
+        "f32[2,8] | linear(4096) | groupnorm(1)",
+        "f16[2,8] | linear(40960) | groupnorm(1)",
+        "f32[2,8] | linear(64) | groupnorm(4) | sum",
+    ):
+        for sources in tails_of(renderer, text).values():
+            for source in sources:
+                body = source[source.rindex('extern "C"') :]
+                assert "{\n    gnf_wait_for_previous();\n" in body and body.count("gnf_wait_for_previous") == 1
+                assert "a.x" not in source and "gnf_input" in source
+    sources = tails_of(renderer, "f32[2,64] | y = linear(64) | silu | groupnorm(4) | add(x) | mul(y)")["sgemm"]
+    for source in sources:
+        assert source.count("(const gnf_element *)a.x + p.at") == 1 and "float label1[V]" in source
+
+
+def test_sources_without_linear_do_not_know_it():
+    """Tuning records are about sources: those of plain problems are the same as before there was a linear."""
+    for text in [t for t in PROBLEMS if "linear" not in t][::6]:
+        for _, source in sources_of(Renderer(), text):
+            assert not re.search(r"gnf_input|gnf_wait|split_weight|column_scale|[Ll]inear", source)
+            assert "    float scalar[GNF_KERNEL_SCALARS];\n};\n" in source
 
 
 def test_same_text_in_any_locale(comma_locale, monkeypatch):
@@ -188,9 +257,21 @@ def test_front_matter_error_names_the_file(folder, text, what):
 def test_labels_are_kept_only_where_used():
     built = chain.build(parse("f32[2,4] | a = tanh | b = relu | c = groupnorm(2) | d = silu | add(a) | mul(c)"))
     assert [s.keep for s in built.before + built.after] == [True, False, False, False, False]
-    assert (built.keep_x, built.keep_norm, built.hold_x) == (False, True, True)
+    assert (built.keep_loaded, built.keep_norm, built.hold_loaded) == (False, True, True)
     built = chain.build(parse("f32[2,4] | tanh | add(x) | groupnorm(2) | silu"))
-    assert (built.keep_x, built.keep_norm, built.hold_x) == (True, False, False)
+    assert (built.keep_loaded, built.keep_norm, built.hold_loaded) == (True, False, False)
+
+
+def test_labels_behind_linear():
+    """What is loaded is linear's output, label 1; x is read where a stage wants it, and nothing is held for it."""
+    built = chain.build(parse("f32[2,4] | y = linear(4) | relu | groupnorm(2) | add(x)"))
+    assert [s.comment for s in built.before + built.after] == ["relu", "add: x"]
+    assert (built.loaded, built.keep_loaded, built.hold_loaded) == (1, False, False)
+    assert (built.after[0].label, built.after[0].tensor, built.after[0].broadcast) == (None, "x", "full")
+    built = chain.build(parse("f32[2,4] | y = linear(4) | relu | groupnorm(2) | add(y)"))
+    assert (built.loaded, built.keep_loaded, built.hold_loaded, built.after[0].label) == (1, True, True, 1)
+    built = chain.build(parse("f32[2,4] | relu | groupnorm(2) | add(x)"))
+    assert (built.loaded, built.keep_loaded, built.hold_loaded, built.after[0].label) == (0, True, True, 0)
 
 
 def test_templates_are_listed_for_the_build():

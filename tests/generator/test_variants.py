@@ -40,6 +40,7 @@ TAILS = ["", " | silu", " | logsumexp", " | tanh | mean | relu"]
 
 def check_variant(problem, variant, generic):
     rows = variants.is_rows(problem)
+    assert generic or not problem.inputs or rows
     values = {key: choices[0] for key, choices in variant.strategy.parameters.items()} | dict(variant.parameters)
     vector, threads, group = values["vector"], values["threads"], problem.group_size
     assert variant.strategy.generic == generic
@@ -64,7 +65,8 @@ def check_variant(problem, variant, generic):
     elif variant.strategy.name == "rows":
         assert threads * vector % problem.channels == 0
     assert values["items"] * vector <= REGISTER_FLOATS
-    assert re.fullmatch(r"[a-z_0-9]+(\.[a-z]+[0-9]+)*", variant.name)
+    assert re.fullmatch(r"[a-z_0-9]+(\.[a-z]+[0-9]+)*", variant.tail)
+    assert re.fullmatch(r"[a-z_0-9]+(\.[a-z]+[0-9]*)*", variant.name)
     for rule in variant.kernels:
         assert set(rule) == {"name", "block", "shared", "unit", "units_per_block", "span", "tile", "cap"}
         assert 32 <= rule["block"] <= 1024 and rule["block"] % 32 == 0
@@ -74,6 +76,7 @@ def check_variant(problem, variant, generic):
     assert variant.workspace % 16 == 0
     if len(variant.kernels) == 1:
         assert variant.workspace == 0
+    assert (variant.product is not None) == (problem.inputs > 0)
 
 
 def check_problem(text):
@@ -105,6 +108,92 @@ def problems(draw):
     layout, dtype = draw(st.sampled_from(["", ":nhwc"])), draw(st.sampled_from(list(DTYPES)))
     before = draw(st.sampled_from(["", "silu | "]))
     return f"{dtype}[{sizes}]{layout} | {before}groupnorm({groups}){draw(st.sampled_from(TAILS))}"
+
+
+@st.composite
+def linear_problems(draw):
+    group_channels = draw(st.integers(1, 70) | st.sampled_from([64, 128, 512, 4096]) | st.integers(1, 2**17))
+    groups = draw(st.integers(1, 40) | st.sampled_from([1, 32, 64]))
+    dtype = draw(st.sampled_from(list(DTYPES)))
+    word = draw(st.sampled_from(["", ", tf32", ", strict"])) if dtype == "f32" else ""
+    inputs = draw(st.integers(1, 300) | st.integers(1, 2**17))
+    return f"{dtype}[*,{inputs}] | linear({group_channels * groups}{word}) | groupnorm({groups}){draw(st.sampled_from(TAILS))}"
+
+
+@settings(max_examples=60)
+@given(linear_problems())
+def test_any_linear(text):
+    check_linear(text)
+
+
+LINEAR = [
+    ("f32[*,1] | linear(1) | groupnorm(1)", ["s1"]),
+    ("f32[*,2048] | linear(8) | groupnorm(8)", ["s1"]),
+    ("f32[*,2049] | linear(8) | groupnorm(1)", ["s2"]),
+    ("f32[*,8192] | linear(8192) | groupnorm(16)", ["s4"]),
+    ("f32[*,16384] | linear(30) | groupnorm(3)", ["s8"]),
+    ("f32[*,32768] | linear(33) | groupnorm(3) | sum", ["s16"]),
+    ("f32[*,32769] | linear(33) | groupnorm(3)", []),
+    ("f32[*,512] | linear(33, strict) | groupnorm(3)", []),
+]
+
+
+@pytest.mark.parametrize("text, chunks", LINEAR)
+def test_chunks_of_k(text, chunks):
+    """A partial sum takes no more of K than its precision allows; more chunks than that cost time."""
+    found = {v.product.name.split(".")[1] for v in check_linear(text) if v.product.method == "fp16x3"}
+    assert found == set(chunks)
+
+
+def test_products_by_precision():
+    """Each of these in its order: the first that is legal and meant for N is the default rule's."""
+
+    def names(x, word=""):
+        return list(dict.fromkeys(v.product.name for v in check_linear(f"{x}[*,256] | linear(64{word}) | groupnorm(4)")))
+
+    dots, splits = ["dot.n1", "dot.n4", "dot.n16"], ["wgmma.k256", "fp16x3.s1"]
+    assert names("f32") == [*dots, *splits, *(f"{name}.each" for name in splits), "sgemm", "ffma"]
+    assert names("f32", ", strict") == dots + ["wgmma.k128", "wgmma.k128.each", "sgemm", "ffma"]
+    assert names("f32", ", tf32") == dots + ["fp16x1", "fp16x1.each", "tf32", "sgemm", "ffma"]
+    assert names("f16") == names("bf16") == ["dot.n1", "gemm", "dot.n4", "dot.n16", "ffma"]
+
+
+def test_tails_of_a_product():
+    """A few that differ in more than their threads; --variants asks for more."""
+    problem = parse("f32[*,8192] | linear(8192) | groupnorm(512)")
+
+    def tails(most):
+        return [v.tail for v in variants.enumerate_variants(problem, STRATEGIES, most=most) if v.product.name == "sgemm"]
+
+    assert len(tails(24)) <= 5 < len(tails(100)) and tails(1)[0] == tails(100)[0]
+    assert len({re.sub(r"\.t[0-9]+", "", tail) for tail in tails(100)}) == len(tails(100))
+    assert tails(24)[:2] == ["warp.t256.l2.v4.i2", "warp.t256.l4.v4.i1"], "lanes without work cost"
+
+
+def check_linear(text):
+    problem, all_found = parse(text), []
+    for generic in (False, True):
+        found = variants.enumerate_variants(problem, STRATEGIES, generic)
+        all_found += [] if generic else found
+        assert len({v.name for v in found}) == len(found)
+        by_product = {}
+        for v in found:
+            by_product.setdefault(v.product, []).append(v)
+            check_variant(problem, v, generic)
+            assert v.name == f"{v.product.name}.{v.tail}" and v.strategy.name in ("warp", "block", "split", "generic")
+            assert len(v.product.kernels) + len(v.kernels) <= 7, "GNF_MAX_KERNELS"
+        for product, rest in by_product.items():
+            assert any(v.alignment == problem.element for v in rest), "the pointers of the day may be worse than planned for"
+            assert len(rest) <= variants.MOST_VARIANTS // variants.PRODUCTS + 1
+            assert product.most == 0 or product.least <= product.most == product.samples_max
+            assert (product.weights == "given") == (not product.scaled) and product.chunks <= 16
+            if product.method == "fp16x3":
+                assert not problem.strict and (product.inputs_max or -(-problem.inputs // 128) * 128) <= product.chunks * 2048
+        # Without cuBLASLt and a prepared weight there is one for every N.
+        own = [p for p in by_product if p.method == "own"]
+        assert all(any(p.least <= n and (p.most == 0 or n <= p.most) for p in own) for n in range(1, 40))
+        assert found[-1].product.name == "ffma" and (found[-1].product.least, found[-1].product.samples_max) == (1, 0)
+    return all_found
 
 
 @settings(max_examples=60)
