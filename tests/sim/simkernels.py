@@ -161,8 +161,9 @@ def batches(kernels):
 def unit_text(names, kernels, own_macros):
     """One translation unit. Macros of a source end with it, or the next kernel would inherit them."""
     lines = ['#include "simt.h"']
-    for i, name in enumerate(names):
-        lines += [f"namespace k{i} {{", f'#include "{name}.cu"', "}", f"SIMT_ENTRY({name}, k{i}::{name})"]
+    for name in names:
+        # A namespace of its own also among all units, as what sources call the same need not be the same.
+        lines += [f"namespace k_{name} {{", f'#include "{name}.cu"', "}", f"SIMT_ENTRY({name}, k_{name}::{name})"]
         lines += [f"#undef {m}" for m in sorted(set(DEFINE.findall(kernels[name])) - own_macros)]
     return "\n".join(lines) + "\n"
 

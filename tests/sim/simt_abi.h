@@ -52,6 +52,9 @@ void simt_cluster_arrive(int line, const char *file);
 void simt_cluster_wait(int line, const char *file);
 void *simt_cluster_map(const void *p, unsigned rank);
 
+// For the kernel before in the stream, where the launch is programmatic: nothing to wait for, but to be seen.
+void simt_wait_for_previous(int line, const char *file);
+
 // A load of a flag that another block will change saw `seen`; null `addr` only yields.
 void simt_poll(const void *addr, unsigned long long seen, int line, const char *file);
 

@@ -47,6 +47,10 @@ static void cluster_store(float4 *to, uint64_t *b, unsigned rank, float4 v, HERE
 {
     simt_async_store(simt_cluster_map(to, rank), &v, 16, (uint64_t *)simt_cluster_map(b, rank), SIMT_HERE);
 }
+static void wait_for_previous(HERE)
+{
+    simt_wait_for_previous(SIMT_HERE);
+}
 static unsigned load_acquire(const unsigned *p, HERE)
 {
     unsigned v = __atomic_load_n(p, __ATOMIC_ACQUIRE);

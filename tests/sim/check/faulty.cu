@@ -30,6 +30,7 @@ enum {
     SECOND_BARRIER_MISSING,
     DIVISION_BY_ZERO,
     FREED_MEMORY,
+    HALF_WAIT_FOR_PREVIOUS,
 };
 
 __attribute__((noinline)) static float deep(int t)
@@ -193,6 +194,10 @@ extern "C" __global__ void __launch_bounds__(256) faulty(int kind, float *p, int
         break;
     case FREED_MEMORY:
         p[t] = 1;
+        break;
+    case HALF_WAIT_FOR_PREVIOUS:
+        if (t < 128)
+            wait_for_previous();
         break;
     }
 }

@@ -116,16 +116,17 @@ static inline const char *sim_ptx(const char *entry, const char *target)
     return text;
 }
 
+enum { SIM_COOPERATIVE = 1, SIM_PROGRAMMATIC = 2 };
 struct sim_launch {
     unsigned grid, block, shared, cluster;
-    int cooperative;
+    int how;
     CUstream stream;
 };
 /* Launches a test kernel: (int kind, float *p, int n, float *q). */
 static inline CUresult sim_run(const struct sim *sim, CUfunction f, struct sim_launch l, int kind,
                                CUdeviceptr p, int n, CUdeviceptr q)
 {
-    CUlaunchAttribute attributes[2];
+    CUlaunchAttribute attributes[3];
     CUlaunchConfig config;
     void *arguments[] = {&kind, &p, &n, &q};
     memset(attributes, 0, sizeof attributes);
@@ -142,10 +143,15 @@ static inline CUresult sim_run(const struct sim *sim, CUfunction f, struct sim_l
         a->value.clusterDim.x = l.cluster;
         a->value.clusterDim.y = a->value.clusterDim.z = 1;
     }
-    if (l.cooperative) {
+    if (l.how & SIM_COOPERATIVE) {
         CUlaunchAttribute *a = &attributes[config.numAttrs++];
         a->id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
         a->value.cooperative = 1;
+    }
+    if (l.how & SIM_PROGRAMMATIC) {
+        CUlaunchAttribute *a = &attributes[config.numAttrs++];
+        a->id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+        a->value.programmaticStreamSerializationAllowed = 1;
     }
     return sim->cuLaunchKernelEx(&config, f, arguments, NULL);
 }

@@ -1,5 +1,6 @@
-/* Runs one test kernel once and says what came of it: simcase KERNEL KIND [grid=N cluster=N cooperative=1 n=N
- * seeds=N] Prints for each seed "seed S: result R, after A, sum right|wrong, q ...". */
+/* Runs one test kernel once and says what came of it: simcase KERNEL KIND [grid=N cluster=N cooperative=1
+ * programmatic=1 target=N n=N seeds=N freed=1], target of its PTX. Prints for each seed "seed S: result R,
+ * after A, sum right|wrong, q ...". */
 #include "sim.h"
 
 #define TRY(call)                                                                                            \
@@ -13,9 +14,9 @@
 
 static struct sim sim;
 static struct {
-    unsigned grid, cluster, cooperative, n, seeds;
+    unsigned grid, cluster, cooperative, programmatic, target, n, seeds;
     int freed;
-} option = {1, 1, 0, 1001, 0, 0};
+} option = {1, 1, 0, 0, 80, 1001, 0, 0};
 
 static void parse(int argc, char **argv)
 {
@@ -30,6 +31,10 @@ static void parse(int argc, char **argv)
             option.cluster = value;
         else if (!strcmp(key, "cooperative"))
             option.cooperative = value;
+        else if (!strcmp(key, "programmatic"))
+            option.programmatic = value;
+        else if (!strcmp(key, "target"))
+            option.target = value;
         else if (!strcmp(key, "n"))
             option.n = value;
         else if (!strcmp(key, "seeds"))
@@ -46,7 +51,8 @@ static void one(CUfunction f, CUdeviceptr p, CUdeviceptr q, int kind, float want
     float *out = malloc(size);
     CUdeviceptr more;
     TRY(cuMemsetD8Async(q, 0, size, NULL));
-    struct sim_launch l = {option.grid, 256, 4096, option.cluster, (int)option.cooperative, NULL};
+    int how = (option.cooperative ? SIM_COOPERATIVE : 0) | (option.programmatic ? SIM_PROGRAMMATIC : 0);
+    struct sim_launch l = {option.grid, 256, 4096, option.cluster, how, NULL};
     if (option.n * 4 + 1024 > 4096 && kind == 1)
         l.shared = 1024 + option.n * 4;
     CUresult result = sim_run(&sim, f, l, kind, p, (int)option.n, q), after;
@@ -77,7 +83,9 @@ int main(int argc, char **argv)
     TRY(cuInit(0));
     TRY(cuDevicePrimaryCtxRetain(&context, 0));
     TRY(cuCtxSetCurrent(context));
-    TRY(cuModuleLoadData(&module, sim_ptx(argv[1], "sm_80")));
+    char target[16];
+    snprintf(target, sizeof target, "sm_%u", option.target);
+    TRY(cuModuleLoadData(&module, sim_ptx(argv[1], target)));
     TRY(cuModuleGetFunction(&f, module, argv[1]));
     float *data = malloc(option.n * 4), sum = 0;
     for (unsigned i = 0; i < option.n; i++) // whole numbers: any order of adding gives the same

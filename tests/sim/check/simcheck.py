@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Each seeded fault must be caught, and right programs must pass.
 
-    simcheck.py FLAVOUR ENGINE KERNELS SIMCASE CC...
+    simcheck.py FLAVOUR ENGINE KERNELS SIMCASE SIMCUBLASLT CC...
 
 FLAVOUR is plain, asan or tsan; CC is the compiler that made KERNELS, asked for its sanitizer runtime.
 """
@@ -11,13 +11,14 @@ import re
 import subprocess
 import sys
 
-# name: (arguments of simcase, pattern that the output must match, further environment)
+# name: (arguments of simcase, or of simcublaslt behind "product", pattern that the output must match, further environment)
 RIGHT = {
     "block": ("valid 0 grid=5 n=2048 seeds=6", None),
     "cluster of 2": ("valid 1 grid=4 cluster=2 n=4096 seeds=6", None),
     "cluster of 8": ("valid 1 grid=8 cluster=8 n=8192 seeds=6", None),
     "cooperative": ("valid 2 grid=4 cooperative=1 n=4096 seeds=3", None),
     "named barriers": ("valid 3 grid=3 n=2048 seeds=6", None),
+    "programmatic": ("valid 5 grid=3 n=2048 seeds=2 programmatic=1 target=90", None),
 }
 PLAIN = {
     "past the end": ("faulty 0", r"0 bytes past the end of an allocation of 4004.*result 700, after 700"),
@@ -49,6 +50,10 @@ PLAIN = {
     "freed memory": ("faulty 27 freed=1", r"in a freed allocation of 4004 bytes.*result 700"),
     "cooperative too large": ("valid 2 grid=132 n=4096 cooperative=1", r"result 720, after 0", {"CUDASIM_DEVICES": "cc=9.0,sms=2"}),
     "cluster before sm_90": ("valid 1 grid=4 cluster=2 n=4096", r"result 912, after 0", {"CUDASIM_DEVICES": "cc=8.0"}),
+    "no wait for the previous": ("faulty 28 programmatic=1 target=90", r"without having waited for the kernel before.*result 719"),
+    "no wait, plain launch": ("faulty 28", r"result 0"),
+    "programmatic code for sm_80": ("valid 5 n=1024 programmatic=1", r"code for sm_80, in which nothing waits.*result 719, after 719"),
+    "programmatic before sm_90": ("valid 0 n=1024 programmatic=1", r"result 0, after 0, sum right", {"CUDASIM_DEVICES": "cc=8.0"}),
     "injected allocation": ("valid 0 n=1024", r"cuMemAlloc.*: 2", {"CUDASIM_FAIL": "cuMemAlloc:2=2"}),
     "injected kernel fault": ("valid 0 n=1024", r"injected fault.*result 719, after 719", {"CUDASIM_FAIL": "kernel:1=719*"}),
     "wrong capability": ("valid 0 n=1024", r"PTX for sm_80 on Simulated sm_75.*cuModuleLoadData.*: 218", {"CUDASIM_DEVICES": "cc=7.5"}),
@@ -69,11 +74,19 @@ TSAN = {
     "no barrier between": ("faulty 11", RACE),
     "shuffle as barrier": ("faulty 12", RACE),
     "blocks race": ("faulty 13 grid=8", RACE),
+    "product and host race": ("product race", r"ThreadSanitizer: data race.*cublasLtMatmul"),
     "slot refilled early": ("faulty 15", RACE + r".*copy engine"),
     "read before wait": ("faulty 7", RACE),
     "peer has exited": ("faulty 17 grid=2 cluster=2", RACE),
     "first barrier missing": ("faulty 24", RACE),
     "second barrier missing": ("faulty 25", RACE),
+}
+PRODUCTS = {
+    "calls of cuBLASLt": ("product", r"^(?!.*Sanitizer).*\b0 failed\n$"),
+    "D too short": (
+        "product absent",
+        r"cublasLtMatmul: D: illegal address, \d+ bytes past the end of an allocation of 252.*result 700, after 700",
+    ),
 }
 TABLES = {"plain": PLAIN, "asan": ASAN, "tsan": TSAN}
 
@@ -89,7 +102,15 @@ def environment(flavour, engine, kernels, cc):
         ASAN_OPTIONS="detect_leaks=0",
         TSAN_OPTIONS="atexit_sleep_ms=0",
     )
-    for name in ("CUDASIM_CLOCK", "CUDASIM_DEVICES", "CUDASIM_FAIL", "CUDASIM_LAZY", "CUDASIM_MISSING", "CUDASIM_STACK"):
+    for name in (
+        "CUDASIM_CLOCK",
+        "CUDASIM_CUBLASLT",
+        "CUDASIM_DEVICES",
+        "CUDASIM_FAIL",
+        "CUDASIM_LAZY",
+        "CUDASIM_MISSING",
+        "CUDASIM_STACK",
+    ):
         base.pop(name, None)
     if flavour != "plain":
         run = subprocess.run([*cc, f"-print-file-name=lib{flavour}.so"], capture_output=True, text=True, check=True)
@@ -106,15 +127,18 @@ def good(run, pattern):
 
 
 def main():
-    flavour, engine, kernels, simcase, *cc = sys.argv[1:]
+    flavour, engine, kernels, simcase, simcublaslt, *cc = sys.argv[1:]
     base = environment(flavour, engine, kernels, cc)
-    cases = [(name, *case) for table in (RIGHT, TABLES[flavour]) for name, case in table.items()]
+    cases = [(name, *case) for table in (RIGHT, PRODUCTS, TABLES[flavour]) for name, case in table.items()]
     failed = 0
     for name, arguments, pattern, *more in cases:
         if flavour == "tsan" and not pattern:  # it slows down with the square of the fibers
             arguments = re.sub(r"seeds=\d+", "seeds=2", arguments)
+        program, words = simcase, arguments.split()
+        if words[0] == "product":
+            program, words = simcublaslt, words[1:]
         run = subprocess.run(
-            [simcase, *arguments.split()],
+            [program, *words],
             env=base | (more[0] if more else {}),
             capture_output=True,
             text=True,
@@ -123,7 +147,7 @@ def main():
         )
         if not good(run, pattern):
             failed += 1
-            print(f"FAILED: {flavour}: {name}: simcase {arguments}: wanted {pattern or 'the right sums'}")
+            print(f"FAILED: {flavour}: {name}: {arguments}: wanted {pattern or 'the right sums'}")
             print((run.stderr + run.stdout)[:2000])
     print(f"{flavour}: {len(cases)} cases, {failed} failed")
     return 1 if failed else 0

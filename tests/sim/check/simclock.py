@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Each rule of CUDASIM_CLOCK does what the README says.
 
-simclock.py ENGINE KERNELS SIMCLOCK
+simclock.py ENGINE KERNELS SIMCLOCK SIMCUBLASLT
 """
 
 import math
@@ -16,7 +16,7 @@ import unittest
 from pathlib import Path
 from unittest import mock
 
-ENGINE, KERNELS, SIMCLOCK = sys.argv[1:4]
+ENGINE, KERNELS, SIMCLOCK, SIMCUBLASLT = sys.argv[1:5]
 
 
 class Clock(unittest.TestCase):
@@ -25,16 +25,14 @@ class Clock(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.file = Path(folder.name) / "clock"
 
-    def start(self, rules, *arguments, seed="7"):
+    def start(self, rules, *arguments, seed="7", program=SIMCLOCK):
         self.file.write_text(rules)
-        names = ("CUDASIM_DEVICES", "CUDASIM_FAIL", "CUDASIM_LAZY", "CUDASIM_MISSING", "CUDASIM_STACK", "CUDASIM_SEED")
+        names = ("CUDASIM_CUBLASLT", "CUDASIM_DEVICES", "CUDASIM_FAIL", "CUDASIM_LAZY", "CUDASIM_MISSING", "CUDASIM_STACK", "CUDASIM_SEED")
         environment = {k: v for k, v in os.environ.items() if k not in names}
         environment |= {"GNFUSE_CUDA_DRIVER": ENGINE, "CUDASIM_KERNELS": KERNELS, "CUDASIM_CLOCK": str(self.file)}
         if seed:
             environment["CUDASIM_SEED"] = seed
-        return subprocess.Popen(
-            [SIMCLOCK, *map(str, arguments)], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
+        return subprocess.Popen([program, *map(str, arguments)], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
     def run_with(self, rules, *arguments, seed="7"):
         """Microseconds of each launch or graph, the numbers of the last line, standard error."""
@@ -55,6 +53,22 @@ class Clock(unittest.TestCase):
         self.assertEqual(self.times("time valid 2.5\n", 2), [2.5, 2.5])
         self.assertEqual(self.times("time * 3\ntime v[a-b]* 40\ntime x* 5", 2), [40, 40])  # the last that matches
         self.assertEqual(self.times("time valid 0", 1), [0])
+
+    def products(self, rules, algorithm):
+        process = self.start(rules, "clock", 2, algorithm, program=SIMCUBLASLT)
+        out, err = process.communicate(timeout=60)
+        return [float(t) for t in re.findall(r": (\S+) us", out)], int(re.search(r"result (\d+)", out)[1]), err
+
+    def test_products(self):
+        self.assertEqual(self.products("", 0), ([10, 10], 0, ""))
+        for algorithm, want in enumerate((7, 5, 7)):
+            self.assertEqual(self.products("time cublasLtMatmul 7\ntime cublasLtMatmul.1 5", algorithm)[0], [want] * 2)
+        self.assertEqual(self.products("time cublasLtMatmul.1 5\ntime cublasLtMatmul* 7", 1)[0], [7, 7])
+        self.assertEqual(self.products("time cublas 7", 1)[0], [10, 10])
+        times, result, err = self.products("fault cublasLtMatmul.2 700", 2)
+        self.assertEqual((times, result), ([], 700))
+        self.assertIn("cublasLtMatmul.2: a fault that CUDASIM_CLOCK asked for", err)
+        self.assertEqual(self.products("fault cublasLtMatmul.2 700", 1)[1], 0)
 
     def test_noise(self):
         n = 400

@@ -342,6 +342,24 @@ static void test_capture(void)
     WANT(cuStreamEndCapture(s, &graph), CUDA_ERROR_ILLEGAL_STATE);
     leave(0);
 }
+/* A thread must wait for the kernel before in each programmatic launch anew. */
+static void test_programmatic(void)
+{
+    enum { SUM = 0, SUM_AFTER_WAIT = 5 };
+    CUmodule m;
+    CUfunction f = NULL;
+    enter(0);
+    OK(cuModuleLoadData(&m, sim_ptx("valid", "sm_90")));
+    OK(cuModuleGetFunction(&f, m, "valid"));
+    CUdeviceptr p = array(1024), q = array(256);
+    struct sim_launch l = {1, 256, 64, 1, SIM_PROGRAMMATIC, NULL};
+    CHECK(!sim_run(&sim, f, l, SUM_AFTER_WAIT, p, 1024, q));
+    OK(cuCtxSynchronize());
+    CHECK(first(q) == 1024);
+    CHECK(!sim_run(&sim, f, l, SUM, p, 1024, q));
+    WANT(cuCtxSynchronize(), CUDA_ERROR_LAUNCH_FAILED);
+    leave(0);
+}
 static void test_injection(void)
 {
     CUdeviceptr p;
@@ -450,9 +468,9 @@ static void test_threads(void)
 int main(void)
 {
     static void (*const tests[])(void) = {
-        test_start,       test_devices,       test_no_context, test_contexts, test_modules,
-        test_clusters,    test_launch_checks, test_work_waits, test_capture,  test_injection,
-        test_many_blocks, test_large_memory,  test_threads,
+        test_start,     test_devices,       test_no_context,   test_contexts, test_modules,
+        test_clusters,  test_launch_checks, test_work_waits,   test_capture,  test_programmatic,
+        test_injection, test_many_blocks,   test_large_memory, test_threads,
     };
     setenv("CUDASIM_DEVICES",
            "cc=9.0,memory=20g|cc=8.0,sms=16,name=Slice,memory=64m|cc=8.6|cc=8.9|cc=10.0|cc=12.0|cc=7.5", 1);

@@ -135,11 +135,17 @@ bool read_rule(Clock &c, const std::string &line, const std::string &place)
     return false;
 }
 
+// "cublasLtMatmul.1" is known by what stands before the dot too.
+bool matches(const std::string &glob, const std::string &name)
+{
+    return !fnmatch(glob.c_str(), name.c_str(), 0) ||
+           !fnmatch(glob.c_str(), name.substr(0, name.find('.')).c_str(), 0);
+}
 // The last rule that matches.
 const Matched *find(const std::vector<Matched> &rules, const std::string &name)
 {
     for (size_t i = rules.size(); i-- > 0;)
-        if (!fnmatch(rules[i].glob.c_str(), name.c_str(), 0))
+        if (matches(rules[i].glob, name))
             return &rules[i];
     return nullptr;
 }

@@ -48,25 +48,29 @@ void set_injections(const char *spec)
         }
     }
 }
-static CUresult injected(const char *function, Context *c)
+int injected(const char *function, Context *c)
 {
     long n = ++calls()[function];
     for (const Injection &i : driver().injections) {
         if (i.function != function || (i.nth && i.nth != n))
             continue;
-        if (i.sticky && c)
-            c->sticky = (CUresult)i.result;
-        return (CUresult)i.result;
+        if (i.sticky && c) // cuBLASLt's results are no CUresult
+            c->sticky = strncmp(function, "cublas", 6) ? (CUresult)i.result : CUDA_ERROR_LAUNCH_FAILED;
+        return i.result;
     }
-    return CUDA_SUCCESS;
+    return 0;
 }
 CUresult injected_fault()
 {
-    return injected("kernel", current);
+    return (CUresult)injected("kernel", current);
 }
 CUresult enter(const char *function, Need need)
 {
-    RETURN_IF(injected(function, current));
+    RETURN_IF((CUresult)injected(function, current));
+    return usable(need);
+}
+CUresult usable(Need need)
+{
     if (need == NEEDS_NOTHING)
         return CUDA_SUCCESS;
     REQUIRE(driver().ready && driver().process == getpid(), CUDA_ERROR_NOT_INITIALIZED);

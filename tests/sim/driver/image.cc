@@ -132,7 +132,7 @@ CUresult read_cubin(const void *bytes, const Device &d, Image &image)
 {
     Cubin cubin(bytes);
     REQUIRE(cubin.valid(), CUDA_ERROR_INVALID_IMAGE);
-    image.arch = cubin.arch();
+    image.arch = image.target = cubin.arch();
     if (image.arch / 10 != d.major || image.arch % 10 > d.minor) {
         say("a cubin for sm_" + std::to_string(image.arch) + " on " + d.name);
         return CUDA_ERROR_NO_BINARY_FOR_GPU;
@@ -199,6 +199,7 @@ CUresult read_ptx(const char *bytes, const Device &d, Image &image)
     static const char entry[] = ".entry ";
     for (size_t p = text.find(entry); p != std::string::npos; p = text.find(entry, p + 1))
         image.kernels.push_back(ptx_kernel(text, p + strlen(entry)));
+    image.target = image.arch;
     image.arch = capability; // compiled for the device at hand
     return CUDA_SUCCESS;
 }

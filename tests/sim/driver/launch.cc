@@ -29,9 +29,11 @@ static int clusters(int blocks_sm, int sms, int size)
     return sms / GROUP * (GROUP * blocks_sm / size) + sms % GROUP * blocks_sm / size;
 }
 
+enum { PROGRAMMATIC_ARCH = 90 }; // the first with griddepcontrol; here a stream's order holds anyway
+
 struct Attributes {
     dim3 cluster{1, 1, 1};
-    bool cooperative = false;
+    bool cooperative = false, programmatic = false;
 };
 static Attributes attributes_of(const CUlaunchConfig *c, const Function &f)
 {
@@ -44,7 +46,8 @@ static Attributes attributes_of(const CUlaunchConfig *c, const Function &f)
             a.cluster = {one.value.clusterDim.x, one.value.clusterDim.y, one.value.clusterDim.z};
         else if (one.id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE)
             a.cooperative = one.value.cooperative;
-        // programmatic launches change nothing: a stream's order holds here anyway
+        else if (one.id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
+            a.programmatic = one.value.programmaticStreamSerializationAllowed;
     }
     return a;
 }
@@ -98,37 +101,37 @@ static double made_up_microseconds(const Launch &l, const Device &d)
            threads = (double)l.block.x * l.block.y * l.block.z;
     return 2 + blocks * threads / ((double)d.sms * d.threads_sm) + blocks / d.sms * 0.1;
 }
-static Fate pass_time(const Launch &l, Context *context)
+static Fate pass_time(const std::string &name, const std::string &grid, double microseconds)
 {
-    Driver &d = driver();
-    if (!clock_set()) {
-        d.clock += made_up_microseconds(l, d.devices[(size_t)context->device]);
-        return {};
-    }
-    auto words = [](const dim3 &v) {
-        return std::to_string(v.x) + "," + std::to_string(v.y) + "," + std::to_string(v.z);
-    };
-    return clock_launch(l.name, words(l.grid), &d.clock);
+    if (clock_set())
+        return clock_launch(name, grid, &driver().clock);
+    driver().clock += microseconds;
+    return {};
 }
-static CUresult execute(const Launch &launch, Context *context)
+CUresult execute(Context *context, const std::string &name, const std::string &grid, double microseconds,
+                 const std::function<Outcome()> &run)
 {
     Outcome o;
-    Fate fate = pass_time(launch, context);
+    Fate fate = pass_time(name, grid, microseconds);
     if ((o.result = injected_fault()))
-        o.message = launch.name + ": injected fault";
+        o.message = name + ": injected fault";
     else if ((o.result = fate.result))
-        o.message = launch.name + ": a fault that CUDASIM_CLOCK asked for";
+        o.message = name + ": a fault that CUDASIM_CLOCK asked for";
     else if (fate.skipped)
         return CUDA_SUCCESS;
     else
-        o = engine_launch(launch);
+        o = run();
     std::string slack = o.result ? "" : memory_check_slack();
     if (!slack.empty())
-        o = {CUDA_ERROR_ILLEGAL_ADDRESS, launch.name + " or a copy before it: " + slack};
+        o = {CUDA_ERROR_ILLEGAL_ADDRESS, name + " or a copy before it: " + slack};
     if (!o.result)
         return CUDA_SUCCESS;
     say(o.message);
     return context->sticky = (CUresult)o.result;
+}
+static std::string words(const dim3 &v)
+{
+    return std::to_string(v.x) + "," + std::to_string(v.y) + "," + std::to_string(v.z);
 }
 static CUresult launch(const CUlaunchConfig *c, Function *f, void **params)
 {
@@ -142,6 +145,12 @@ static CUresult launch(const CUlaunchConfig *c, Function *f, void **params)
         say(f->kernel.name + ": no host-compiled kernel of this name in CUDASIM_KERNELS");
         return CUDA_ERROR_NOT_FOUND;
     }
+    // Older devices take the attribute and overlap nothing; older code on a newer device would overlap.
+    if (a.programmatic && f->arch >= PROGRAMMATIC_ARCH && f->target < PROGRAMMATIC_ARCH) {
+        say(f->kernel.name + ": a programmatic launch of code for sm_" + std::to_string(f->target) +
+            ", in which nothing waits for the kernel before it");
+        return current->sticky = CUDA_ERROR_LAUNCH_FAILED;
+    }
     auto arguments = take_arguments(f->entry, params);
     Launch l{f->kernel.name,
              f->entry,
@@ -150,12 +159,14 @@ static CUresult launch(const CUlaunchConfig *c, Function *f, void **params)
              {c->blockDimX, c->blockDimY, c->blockDimZ},
              a.cluster,
              c->sharedMemBytes,
-             a.cooperative};
+             a.cooperative,
+             a.programmatic && f->arch >= PROGRAMMATIC_ARCH};
     Context *context = current;
     auto loaded = f->module->loaded;
-    return submit(s, [l, arguments, context, loaded] {
+    double microseconds = made_up_microseconds(l, driver().devices[(size_t)context->device]);
+    return submit(s, [l, arguments, context, loaded, microseconds] {
         if (*loaded)
-            return execute(l, context);
+            return execute(context, l.name, words(l.grid), microseconds, [&l] { return engine_launch(l); });
         say(l.name + ": its module was unloaded before the kernel ran");
         return context->sticky = CUDA_ERROR_ILLEGAL_ADDRESS;
     });

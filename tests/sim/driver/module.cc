@@ -51,7 +51,7 @@ static CUresult load(Module *m, const void *bytes)
             say(k.name + ": the image's parameters differ from the host-compiled kernel's");
             return CUDA_ERROR_INVALID_IMAGE;
         }
-        m->functions.emplace_back(new Function{k, m, entry, image.arch});
+        m->functions.emplace_back(new Function{k, m, entry, image.arch, image.target});
     }
     return CUDA_SUCCESS;
 }

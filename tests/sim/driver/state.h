@@ -75,7 +75,7 @@ struct Function {
     Kernel kernel;
     Module *module;
     const simt_entry *entry; // null: no host-compiled kernel of that name
-    int arch;
+    int arch, target;
     int shared_max = 48 << 10;
     bool nonportable = false; // clusters of more than 8 blocks
 };
@@ -110,6 +110,9 @@ extern thread_local Context *current;
 enum Need { NEEDS_NOTHING, NEEDS_INIT, NEEDS_CONTEXT };
 // Counts the call; a failure that is injected or that every call has.
 CUresult enter(const char *function, Need need);
+// The two by themselves: a failure that is injected, and one that every call has.
+int injected(const char *function, Context *c);
+CUresult usable(Need need);
 // CUDASIM_FAIL's grammar: "cuMemAlloc:3=2,cuLaunchKernelEx:1=700*,kernel:2=719*"
 void set_injections(const char *spec);
 long calls_of(const char *function);
@@ -161,10 +164,15 @@ template <class T> void enlist(const T *object)
 // image.cc: names and properties of the kernels in a cubin or a PTX text
 struct Image {
     int arch = 0;
+    int target = 0; // that the source was compiled for: PTX of an older one runs too
     std::vector<Kernel> kernels;
 };
 CUresult image_read(const void *bytes, const Device &device, Image &image);
 
 // launch.cc
+// Work that takes the device's time: `run` after the clock and the injected faults have had their say. `name`
+// and `grid` are for them, `microseconds` is how long it takes where no clock is set.
+CUresult execute(Context *context, const std::string &name, const std::string &grid, double microseconds,
+                 const std::function<Outcome()> &run);
 int blocks_per_sm(const Function &f, const Device &d, int threads, size_t shared);
 } // namespace sim

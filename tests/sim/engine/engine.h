@@ -12,7 +12,7 @@ struct Launch {
     void **params;
     dim3 grid, block, cluster;
     unsigned shared; // bytes
-    bool cooperative;
+    bool cooperative, programmatic;
 };
 // `result` is a CUresult (0 for success); `message` is for people.
 struct Outcome {

@@ -71,6 +71,10 @@ static void check_mask(const Thread *t, uint32_t mask, Where at)
 } // namespace sim
 
 extern "C" {
+void simt_wait_for_previous(int, const char *)
+{
+    static_cast<Thread *>(simt_self)->waited_for_previous = true;
+}
 void simt_barrier(int id, int count, int line, const char *file)
 {
     Thread *t = me->current;

@@ -58,7 +58,7 @@ static void begin_thread(Unit &u, Block &b, Thread &t, unsigned k, const Fiber &
     t.note1 = t.note2 = 0;
     t.mbar = nullptr;
     t.poll_address = nullptr;
-    t.cluster_arrived = t.cluster_waits = false;
+    t.cluster_arrived = t.cluster_waits = t.waited_for_previous = false;
     t.fiber = fiber;
     fiber_make(t.fiber, thread_main);
     if (t.fiber.tsan) {

@@ -38,6 +38,7 @@ struct Thread : simt_thread {
     unsigned long long poll_seen;
     unsigned cluster_generation;
     bool cluster_arrived, cluster_waits;
+    bool waited_for_previous; // as each thread of a programmatic launch must
     void *argument;
 };
 
