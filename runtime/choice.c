@@ -1,7 +1,6 @@
 /* Which variant, and how large its launches are. */
-#include "plan.h"
+#include "linear.h"
 #include <inttypes.h>
-#include <string.h>
 
 enum { MOST_BLOCKS = 2147483647 }; /* on grid.x; kernels loop over what does not fit */
 
@@ -20,61 +19,136 @@ static int64_t span_elements(enum gnf_span span, const struct gnf_problem *probl
         return problem->spatial;
     case GNF_SPAN_SAMPLE:
         return problem->channels * problem->spatial;
+    case GNF_SPAN_CHANNELS:
+        return problem->channels;
     case GNF_SPAN_NONE:
         break;
     }
     return 1;
 }
 
-static gnf_status too_large(const struct gnf_choice *choice, const char *what)
+/* False where they do not fit 63 bits. */
+static bool count_units(enum gnf_unit unit, const struct gnf_problem *problem, int64_t samples,
+                        int64_t *units)
 {
-    return gnf_fail(GNF_TOO_LARGE, "variant '%s': %s do not fit 63 bits", choice->variant->name, what);
+    switch (unit) {
+    case GNF_UNIT_GROUP:
+        return !__builtin_mul_overflow(samples, problem->groups, units);
+    case GNF_UNIT_POSITION:
+        return !__builtin_mul_overflow(samples, problem->spatial, units);
+    case GNF_UNIT_CHANNEL:
+        *units = problem->channels;
+        return true;
+    case GNF_UNIT_SAMPLE:
+        break;
+    }
+    *units = samples;
+    return true;
+}
+
+static gnf_status too_large(const struct gnf_variant *variant, const char *what)
+{
+    return gnf_fail(GNF_TOO_LARGE, "variant '%s': %s do not fit 63 bits", variant->name, what);
+}
+
+gnf_status gnf_choice_launches(const struct gnf_variant *variant, const struct gnf_problem *problem,
+                               int64_t samples, struct gnf_launch launch[GNF_MAX_KERNELS], int64_t *blocks)
+{
+    for (int i = 0; i < variant->kernel_count; i++) {
+        const struct gnf_kernel *kernel = &variant->kernel[i];
+        int64_t units, tiles = divide(span_elements(kernel->span, problem), kernel->tile);
+        tiles = tiles < kernel->cap ? tiles : kernel->cap;
+        if (!count_units(kernel->unit, problem, samples, &units) ||
+            __builtin_mul_overflow(divide(units, kernel->units_per_block), tiles, blocks))
+            return too_large(variant, "the blocks");
+        launch[i].grid = (unsigned)(*blocks < MOST_BLOCKS ? *blocks : MOST_BLOCKS);
+        launch[i].block = kernel->block;
+        launch[i].shared_bytes = (unsigned)kernel->shared_bytes;
+        launch[i].tiles = tiles;
+    }
+    return GNF_OK;
+}
+
+/* The first kernel of the tail, which without a product is the first of all. */
+static int first_of_tail(const struct gnf_variant *variant)
+{
+    int i = 0;
+    while (i + 1 < variant->kernel_count && variant->kernel[i].role != GNF_ROLE_TAIL)
+        i++;
+    return i;
 }
 
 gnf_status gnf_choice_size(struct gnf_choice *choice, const struct gnf_problem *problem)
 {
     const struct gnf_variant *variant = choice->variant;
-    int64_t groups, positions, workspace;
-    if (__builtin_mul_overflow(problem->samples, problem->groups, &groups))
-        return too_large(choice, "the groups");
-    if (__builtin_mul_overflow(problem->samples, problem->spatial, &positions))
-        return too_large(choice, "the spatial positions");
-    for (int i = 0; i < variant->kernel_count; i++) {
-        const struct gnf_kernel *kernel = &variant->kernel[i];
-        int64_t units = kernel->unit == GNF_UNIT_GROUP      ? groups
-                        : kernel->unit == GNF_UNIT_POSITION ? positions
-                                                            : problem->samples;
-        int64_t blocks;
-        int64_t tiles = divide(span_elements(kernel->span, problem), kernel->tile);
-        tiles = tiles < kernel->cap ? tiles : kernel->cap;
-        if (__builtin_mul_overflow(divide(units, kernel->units_per_block), tiles, &blocks))
-            return too_large(choice, "the blocks");
-        choice->blocks = blocks; /* in the end the last kernel's: the one that writes y */
-        choice->launch[i].grid = (unsigned)(blocks < MOST_BLOCKS ? blocks : MOST_BLOCKS);
-        choice->launch[i].block = kernel->block;
-        choice->launch[i].shared_bytes = (unsigned)kernel->shared_bytes;
-        choice->launch[i].tiles = tiles;
-    }
-    choice->chunks = variant->workspace ? choice->launch[0].tiles : 0;
-    if (__builtin_mul_overflow(groups, choice->chunks, &workspace) ||
-        __builtin_mul_overflow(workspace, variant->workspace, &workspace))
-        return too_large(choice, "the bytes of the workspace");
-    choice->workspace_size = (size_t)workspace;
+    int64_t rows = gnf_slab_rows(variant, problem->samples), bytes;
+    /* `blocks` becomes the last kernel's: the one that writes y. */
+    GNF_TRY(gnf_choice_launches(variant, problem, rows, choice->launch, &choice->blocks));
+    choice->chunks = variant->workspace ? choice->launch[first_of_tail(variant)].tiles : 0;
+    if (__builtin_mul_overflow(rows, problem->groups, &bytes) ||
+        __builtin_mul_overflow(bytes, choice->chunks, &bytes) ||
+        __builtin_mul_overflow(bytes, variant->workspace, &bytes))
+        return too_large(variant, "the bytes of the workspace");
+    choice->workspace_size = (size_t)bytes;
+    return variant->product.method == GNF_METHOD_NONE ? GNF_OK : gnf_linear_size(choice, problem);
+}
+
+unsigned gnf_variant_launches(const struct gnf_variant *variant)
+{
+    unsigned count = (unsigned)gnf_linear_gemms(variant->product.method);
+    for (int i = 0; i < variant->kernel_count; i++)
+        count +=
+            variant->kernel[i].role != GNF_ROLE_WEIGHTS || variant->product.weights != GNF_WEIGHTS_PREPARED;
+    return count;
+}
+
+static gnf_status check_product(const struct gnf_variant *variant, const struct gnf_problem *problem,
+                                const struct gnf_terms *terms, const struct gnf_device *device)
+{
+    const struct gnf_product *product = &variant->product;
+    if ((product->method == GNF_METHOD_NONE) != (problem->inputs == 0))
+        return gnf_fail(GNF_NOT_SUPPORTED, "variant '%s' is %s a linear", variant->name,
+                        problem->inputs ? "without" : "for");
+    if (product->samples_max && problem->samples > product->samples_max)
+        return gnf_fail(GNF_NOT_SUPPORTED, "variant '%s' takes N up to %" PRId64 ": here it is %" PRId64,
+                        variant->name, product->samples_max, problem->samples);
+    if (product->inputs_max && problem->inputs > product->inputs_max)
+        return gnf_fail(GNF_NOT_SUPPORTED, "variant '%s' takes C of x up to %" PRId64 ": here it is %" PRId64,
+                        variant->name, product->inputs_max, problem->inputs);
+    if (product->method == GNF_METHOD_TF32 && !problem->tf32)
+        return gnf_fail(GNF_NOT_SUPPORTED, "variant '%s' is for linear(..., tf32)", variant->name);
+    if (product->weights == GNF_WEIGHTS_PREPARED && !terms->prepared)
+        return gnf_fail(GNF_INVALID_ARGUMENT,
+                        "variant '%s' needs a prepared weight: allowed is the option prepared = 1",
+                        variant->name);
+    /* A prepared weight is for every plan of its problem: on one device they must not want it in two forms.
+     */
+    if (product->yields && !terms->named && device->capability == GNF_WGMMA_CAPABILITY && !terms->no_exact)
+        return gnf_fail(GNF_NOT_SUPPORTED,
+                        "variant '%s': on %s a prepared weight has the form of the wgmma variants",
+                        variant->name, device->name);
+    if (gnf_linear_gemms(product->method) && terms->no_cublaslt)
+        return gnf_fail(GNF_NO_CUBLAS, "variant '%s' needs cuBLASLt, which cannot be loaded", variant->name);
     return GNF_OK;
 }
 
 gnf_status gnf_choice_check(const struct gnf_choice *choice, const struct gnf_problem *problem,
-                            unsigned alignment, const struct gnf_device *device)
+                            const struct gnf_terms *terms, const struct gnf_device *device)
 {
     const struct gnf_variant *variant = choice->variant;
     int64_t group = span_elements(GNF_SPAN_GROUP, problem);
-    if (alignment % variant->alignment)
+    if (terms->alignment % variant->alignment)
         return gnf_fail(GNF_INVALID_ARGUMENT,
                         "variant '%s' needs pointers aligned to %u bytes: the plan's alignment is %u",
-                        variant->name, variant->alignment, alignment);
+                        variant->name, variant->alignment, terms->alignment);
     if (device->capability < variant->capability)
         return gnf_fail(GNF_NOT_SUPPORTED, "variant '%s' needs capability %d: %s has %d", variant->name,
                         variant->capability, device->name, device->capability);
+    if (variant->exact && device->capability != variant->capability)
+        return gnf_fail(GNF_NOT_SUPPORTED, "variant '%s' is for capability %d alone: %s has %d",
+                        variant->name, variant->capability, device->name, device->capability);
+    if (variant->exact && terms->no_exact)
+        return gnf_fail(GNF_NOT_SUPPORTED, "variant '%s' cannot be compiled here", variant->name);
     if (variant->group_max && group > variant->group_max)
         return gnf_fail(GNF_NOT_SUPPORTED,
                         "variant '%s' takes groups of up to %" PRId64 " elements: here they have %" PRId64,
@@ -84,7 +158,7 @@ gnf_status gnf_choice_check(const struct gnf_choice *choice, const struct gnf_pr
             return gnf_fail(GNF_NOT_SUPPORTED,
                             "variant '%s' needs %d bytes of shared memory a block: %s has %d", variant->name,
                             variant->kernel[i].shared_bytes, device->name, device->shared_block);
-    return GNF_OK;
+    return check_product(variant, problem, terms, device);
 }
 
 /* Blocks for half of the multiprocessors; or for a third where each has little to do, which splitting would
@@ -93,36 +167,62 @@ static bool fills(const struct gnf_choice *choice, const struct gnf_problem *pro
                   const struct gnf_device *device)
 {
     enum { LITTLE = 48 * 1024 }; /* bytes of x */
-    double bytes = (double)problem->samples * (double)problem->channels * (double)problem->spatial *
-                   (double)gnf_dtype_size(problem->dtype);
+    double bytes = (double)gnf_slab_rows(choice->variant, problem->samples) * (double)problem->channels *
+                   (double)problem->spatial * (double)gnf_dtype_size(problem->dtype);
     return choice->blocks >= divide(device->multiprocessors, 2) ||
            (choice->blocks >= divide(device->multiprocessors, 3) && bytes <= (double)choice->blocks * LITTLE);
 }
 
-gnf_status gnf_choice_default(struct gnf_choice *choice, const struct gnf_pack *pack,
+static bool is_same_product(const struct gnf_product *a, const struct gnf_product *b)
+{
+    return a->method == b->method && a->weights == b->weights && a->chunks == b->chunks &&
+           a->sums == b->sums && a->least == b->least && a->most == b->most &&
+           a->samples_max == b->samples_max;
+}
+
+static bool is_meant_for(const struct gnf_product *product, int64_t samples)
+{
+    return samples >= product->least && (product->most == 0 || samples <= product->most);
+}
+
+/* Of one product; *best.variant stays NULL where none is legal. `any`: whatever N it is meant for. */
+static gnf_status choose_tail(struct gnf_choice *best, const struct gnf_pack *pack,
                               const struct gnf_variant *variants, int count,
-                              const struct gnf_problem *problem, unsigned alignment,
-                              const struct gnf_device *device)
+                              const struct gnf_problem *problem, const struct gnf_terms *terms,
+                              const struct gnf_device *device, bool any)
 {
     gnf_status status = GNF_NOT_SUPPORTED;
-    struct gnf_choice best = {.blocks = -1};
     for (int i = 0; i < count; i++) {
         struct gnf_choice next = {.pack = pack, .variant = &variants[i]};
-        gnf_status legal = gnf_choice_check(&next, problem, alignment, device);
+        if (best->variant ? !is_same_product(&best->variant->product, &variants[i].product)
+                          : !any && !is_meant_for(&variants[i].product, problem->samples))
+            continue;
+        gnf_status legal = gnf_choice_check(&next, problem, terms, device);
         if (legal == GNF_OK)
             legal = gnf_choice_size(&next, problem);
         if (legal == GNF_TOO_LARGE)
             status = GNF_TOO_LARGE;
         if (legal != GNF_OK)
             continue;
-        if (fills(&next, problem, device)) {
-            *choice = next;
-            return GNF_OK;
-        }
-        if (next.blocks > best.blocks)
-            best = next;
+        bool enough = fills(&next, problem, device);
+        if (enough || !best->variant || next.blocks > best->blocks)
+            *best = next;
+        if (enough)
+            break;
     }
-    if (best.blocks < 0)
+    return status;
+}
+
+gnf_status gnf_choice_default(struct gnf_choice *choice, const struct gnf_pack *pack,
+                              const struct gnf_variant *variants, int count,
+                              const struct gnf_problem *problem, const struct gnf_terms *terms,
+                              const struct gnf_device *device)
+{
+    gnf_status status = GNF_NOT_SUPPORTED;
+    struct gnf_choice best = {.variant = NULL};
+    for (int any = 0; any < 2 && !best.variant; any++)
+        status = choose_tail(&best, pack, variants, count, problem, terms, device, any);
+    if (!best.variant)
         return status;
     *choice = best;
     return GNF_OK;

@@ -1,6 +1,6 @@
 /* Which variant of the loaded packs a plan takes: the named one, the one that was measured to be best, the
  * default rule's. */
-#include "plan.h"
+#include "linear.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,18 +27,66 @@ gnf_status gnf_entry_none(const struct gnf_problem *problem)
         problem->chain, problem->text);
 }
 
-gnf_status gnf_choice_by_rule(const struct gnf_choice_request *request, struct gnf_choice *choice)
+static struct gnf_terms terms_of(const struct gnf_choice_request *request)
 {
+    return (struct gnf_terms){
+        .alignment = request->alignment,
+        .prepared = request->prepared,
+        .no_cublaslt = request->no_cublaslt || gnf_cublaslt_is_missing(request->context->cublaslt),
+        .no_exact = request->no_exact,
+        .named = request->variant != NULL,
+    };
+}
+
+/* What a choice has besides its sizes, whatever it rests on. */
+static void complete(const struct gnf_choice_request *request, struct gnf_choice *choice)
+{
+    enum gnf_method method = choice->variant->product.method;
+    unsigned alignment = request->alignment < GNF_GEMM_ALIGNMENT ? request->alignment : GNF_GEMM_ALIGNMENT;
+    struct gnf_record_device device;
+    choice->alignment = choice->variant->alignment;
+    /* cuBLASLt reads the caller's own tensors, and its algorithms are those for the alignment promised. */
+    if ((method == GNF_METHOD_DIRECT || method == GNF_METHOD_TF32) && alignment > choice->alignment)
+        choice->alignment = alignment;
+    if (!gnf_linear_gemms(method))
+        return;
+    gnf_record_device_of(&request->context->device, request->context->driver.simulated, &device);
+    struct gnf_tuned *tuned = gnf_context_tuned(request->context);
+    const char *gemm = gnf_tuned_gemm(tuned, request->problem, &device, choice->variant);
+    snprintf(choice->gemm, sizeof choice->gemm, "%s", gemm ? gemm : "");
+    gnf_tuned_free(tuned);
+}
+
+static gnf_status choose_by_rule(const struct gnf_choice_request *request, struct gnf_choice *choice)
+{
+    const struct gnf_terms terms = terms_of(request);
     gnf_status status = GNF_NO_KERNEL;
     for (struct gnf_entry entry = {0}; gnf_entry_next(request->context, request->problem, &entry);) {
-        status = gnf_choice_default(choice, entry.pack, entry.variants, entry.count, request->problem,
-                                    request->alignment, &request->context->device);
+        status = gnf_choice_default(choice, entry.pack, entry.variants, entry.count, request->problem, &terms,
+                                    &request->context->device);
         if (status == GNF_OK) {
             choice->match = choice->variant->generic ? "generic" : "default";
             return GNF_OK;
         }
     }
     return status == GNF_NO_KERNEL ? gnf_entry_none(request->problem) : status;
+}
+
+gnf_status gnf_choice_by_rule(const struct gnf_choice_request *request, struct gnf_choice *choice)
+{
+    GNF_TRY(choose_by_rule(request, choice));
+    complete(request, choice);
+    return GNF_OK;
+}
+
+/* A variant that the rule has no say in. */
+static gnf_status take(const struct gnf_choice_request *request, const struct gnf_candidate *candidate,
+                       struct gnf_choice *choice)
+{
+    const struct gnf_terms terms = terms_of(request);
+    *choice = (struct gnf_choice){.pack = candidate->pack, .variant = candidate->variant};
+    GNF_TRY(gnf_choice_check(choice, request->problem, &terms, &request->context->device));
+    return gnf_choice_size(choice, request->problem);
 }
 
 /* ---- by name ---- */
@@ -63,24 +111,15 @@ static gnf_status choose_named(const struct gnf_choice_request *request, struct 
         for (int i = 0; i < entry.count; i++) {
             if (strcmp(entry.variants[i].name, request->variant))
                 continue;
-            *choice =
-                (struct gnf_choice){.pack = entry.pack, .variant = &entry.variants[i], .match = "named"};
-            GNF_TRY(
-                gnf_choice_check(choice, request->problem, request->alignment, &request->context->device));
-            return gnf_choice_size(choice, request->problem);
+            const struct gnf_candidate candidate = {entry.pack, &entry.variants[i]};
+            GNF_TRY(take(request, &candidate, choice));
+            choice->match = "named";
+            return GNF_OK;
         }
     return no_variant(request);
 }
 
 /* ---- by records ---- */
-
-static gnf_status take(const struct gnf_choice_request *request, const struct gnf_candidate *candidate,
-                       struct gnf_choice *choice)
-{
-    *choice = (struct gnf_choice){.pack = candidate->pack, .variant = candidate->variant};
-    GNF_TRY(gnf_choice_check(choice, request->problem, request->alignment, &request->context->device));
-    return gnf_choice_size(choice, request->problem);
-}
 
 /* The database decides only speed: what it names is checked like any other. */
 static bool is_legal(void *user, const struct gnf_candidate *candidate)
@@ -139,18 +178,25 @@ static gnf_status choose_tuned(const struct gnf_choice_request *request, const s
     return status;
 }
 
-gnf_status gnf_choice_make(const struct gnf_choice_request *request, struct gnf_choice *choice)
+static gnf_status choose(const struct gnf_choice_request *request, struct gnf_choice *choice)
 {
     *choice = (struct gnf_choice){.match = "default"};
     if (request->variant)
         return choose_named(request, choice);
-    GNF_TRY(gnf_choice_by_rule(request, choice));
+    GNF_TRY(choose_by_rule(request, choice));
     struct gnf_tuned *tuned = gnf_context_tuned(request->context);
     gnf_status status = GNF_OK;
     if (tuned && gnf_tuned_has(tuned, request->problem->key))
         status = choose_tuned(request, tuned, choice);
     gnf_tuned_free(tuned);
     return status;
+}
+
+gnf_status gnf_choice_make(const struct gnf_choice_request *request, struct gnf_choice *choice)
+{
+    GNF_TRY(choose(request, choice));
+    complete(request, choice);
+    return GNF_OK;
 }
 
 /* ---- for callers ---- */
@@ -163,7 +209,7 @@ static gnf_status fill_info(gnf_variant_info *info, const struct gnf_variant *va
         .parameters = variant->parameters,
         .alignment = variant->alignment,
         .capability = variant->capability,
-        .kernels = (unsigned)variant->kernel_count,
+        .kernels = gnf_variant_launches(variant),
     };
     for (int i = 0; i < variant->kernel_count; i++)
         if (variant->kernel[i].shared_bytes > known.shared_bytes)

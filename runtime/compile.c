@@ -244,8 +244,6 @@ gnf_status gnf_compiler_version(struct gnf_compiler *compiler, int *version, con
     return GNF_OK;
 }
 
-/* The one place that spells a target: a kernel that needs an architecture's own features would get its 'a'
- * here. */
 static gnf_status spell_target(char target[24], const char *kind, int capability)
 {
     snprintf(target, 24, "%s_%d", kind, capability);
@@ -277,6 +275,18 @@ gnf_status gnf_compiler_target(struct gnf_compiler *compiler, int capability, ch
                     "the device's compute capability is %d.%d; NVRTC %d.%d (%s) compiles for %d.%d to %d.%d",
                     capability / 10, capability % 10, nvrtc->version / 1000, nvrtc->version % 1000 / 10,
                     nvrtc->path, lowest / 10, lowest % 10, highest / 10, highest % 10);
+}
+
+gnf_status gnf_compiler_exact_target(char target[24], const char *name)
+{
+    size_t length = strlen(target);
+    if (strncmp(target, "sm_", 3) != 0)
+        return gnf_fail(GNF_COMPILE_FAILED,
+                        "%s is for one architecture alone, which NVRTC does not know: it has %s", name,
+                        target);
+    if (target[length - 1] != 'a' && length + 2 <= 24)
+        memcpy(target + length, "a", 2);
+    return GNF_OK;
 }
 
 static const char *error_text(const struct nvrtc *nvrtc, nvrtc_result result)

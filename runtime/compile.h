@@ -16,6 +16,9 @@ gnf_status gnf_compiler_version(struct gnf_compiler *compiler, int *version, con
  * virtual one at or below, "compute_80"; else GNF_NO_COMPILER naming capability, NVRTC's version and its
  * highest target. */
 gnf_status gnf_compiler_target(struct gnf_compiler *compiler, int capability, char target[24]);
+/* "sm_90a" for the target "sm_90": with what only that architecture has. GNF_COMPILE_FAILED, naming the
+ * kernel, for a virtual one: then NVRTC does not know the device. */
+gnf_status gnf_compiler_exact_target(char target[24], const char *name);
 /* Compiles for exactly `target`; *image (cubin for sm_*, PTX with its closing zero byte for compute_*) is the
  * caller's to free. GNF_COMPILE_FAILED with NVRTC's log in the message. No lock is held during a compile. */
 gnf_status gnf_compiler_build(struct gnf_compiler *compiler, const char *source, const char *name,

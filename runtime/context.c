@@ -150,6 +150,8 @@ static gnf_status create(gnf_context *context, const gnf_context_options *option
     GNF_TRY(gnf_driver_open(&context->driver, own->driver));
     GNF_TRY(take_cuda_context(context, options));
     GNF_TRY(gnf_compiler_create(&context->compiler, own->nvrtc));
+    GNF_TRY(gnf_cublaslt_create(&context->cublaslt, own->cublaslt,
+                                context->driver.simulated ? context->driver.path : NULL));
     GNF_TRY(gnf_target_request(own->nvrtc, &context->target_request));
     GNF_TRY(gnf_cache_create(&context->cache, own->cache_dir, own->cache_limit, &own->log));
     GNF_TRY(load_packs(context));
@@ -192,6 +194,8 @@ static void release_cuda_context(gnf_context *context)
     CUdevice handle;
     bool current = gnf_current_enter(driver, context->cuda, &before) == GNF_OK;
     gnf_context_unload(context, current);
+    gnf_cublaslt_destroy(context->cublaslt, current);
+    context->cublaslt = NULL;
     if (current)
         gnf_current_leave(driver, before);
     if (context->owns_primary && driver->cuDeviceGet(&handle, context->device.ordinal) == CUDA_SUCCESS)
@@ -214,6 +218,7 @@ void gnf_context_destroy(gnf_context **address)
     gnf_tuned_free(context->tuned);
     gnf_cache_destroy(context->cache);
     gnf_compiler_destroy(context->compiler);
+    gnf_cublaslt_destroy(context->cublaslt, false);
     gnf_driver_close(&context->driver);
     gnf_options_free(&context->options);
     pthread_cond_destroy(&context->changed);

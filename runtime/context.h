@@ -1,10 +1,12 @@
-/* What one CUcontext's users share: options, driver, device, compiler, cache, packs, loaded kernels. */
+/* What one CUcontext's users share: options, driver, device, compiler, cuBLASLt, cache, packs, loaded
+ * kernels. */
 #ifndef GNF_CONTEXT_H
 #define GNF_CONTEXT_H
 
 #include "cache.h"
 #include "compile.h"
 #include "driver.h"
+#include "gemm.h"
 #include "options.h"
 #include "pack.h"
 #include "target.h"
@@ -21,6 +23,7 @@ struct gnf_context {
     CUcontext cuda;
     bool owns_primary;
     struct gnf_compiler *compiler;
+    struct gnf_cublaslt *cublaslt;
     struct gnf_cache *cache;
     char *target_request;
     pthread_mutex_t lock; /* packs and modules */
@@ -45,15 +48,24 @@ struct gnf_kernel_request {
     int number, total; /* for "compiling NAME for sm_90 (2 of 3)" */
 };
 
+struct gnf_loaded {
+    CUfunction function;
+    int registers;  /* a thread */
+    int capability; /* that it was compiled for, which the device's may be above */
+};
+
 /* The function of a kernel, compiled (through the cache) and loaded at most once per context; waits for a
  * thread that is already at it. If the stream is capturing and something would have to be done:
- * GNF_NOT_PREPARED, and nothing was touched. `registers` (a thread) may be NULL. Any CUDA context or none may
- * be current, and stays so. Thread-safety: safe. */
+ * GNF_NOT_PREPARED, and nothing was touched. Any CUDA context or none may be current, and stays so.
+ * Thread-safety: safe. */
 gnf_status gnf_context_kernel(gnf_context *context, const struct gnf_kernel_request *request,
-                              CUfunction *function, int *registers);
+                              struct gnf_loaded *loaded);
 /* Forgets all kernels, which nobody may use any more. `current`: the CUDA context is, so that they are
  * unloaded too. */
 void gnf_context_unload(gnf_context *context, bool current);
+
+/* Whether the stream (NULL: no) is being captured. Any CUDA context or none may be current, and stays so. */
+gnf_status gnf_context_capturing(gnf_context *context, CUstream stream, bool *capturing);
 
 /* Pack number `i` from the one searched first; NULL past the end. Lives as long as the context. */
 const struct gnf_pack *gnf_context_pack(gnf_context *context, int i);

@@ -1,67 +1,77 @@
-#include "plan.h"
-#include <inttypes.h>
-
-enum { WORKSPACE_ALIGNMENT = 16 };
-
-/* A tensor of one execution; sizes in bytes. */
-struct range {
-    const char *name;
-    uint64_t at;
-    uint64_t size;
-};
-
-static bool overlap(const struct range *a, const struct range *b)
-{
-    return a->at < b->at + b->size && b->at < a->at + a->size;
-}
-
-static gnf_status refuse_overlap(const struct range *written, const struct range *other, const char *allowed)
-{
-    return gnf_fail(GNF_INVALID_ARGUMENT,
-                    "%s = 0x%" PRIx64 " (%" PRIu64 " bytes) overlaps %s = 0x%" PRIx64 " (%" PRIu64
-                    " bytes): %s",
-                    written->name, written->at, written->size, other->name, other->at, other->size, allowed);
-}
+#include "linear.h"
+#include "range.h"
 
 /* A tensor that kernels read, against those that they write. `same`: y may be this very tensor. */
-static gnf_status check_read(const struct range *tensor, const struct range *y, const struct range *workspace,
-                             bool same)
+static gnf_status check_read(const struct gnf_range *tensor, const struct gnf_range *y,
+                             const struct gnf_range *workspace, bool same)
 {
-    if (overlap(tensor, y) && !(same && tensor->at == y->at))
-        return refuse_overlap(y, tensor,
-                              same ? "allowed are the same address or none of its bytes"
-                                   : "allowed is none of its bytes");
-    if (workspace->size && overlap(tensor, workspace))
-        return refuse_overlap(workspace, tensor, "allowed is none of its bytes");
-    return GNF_OK;
+    GNF_TRY(gnf_range_apart(y, tensor, same));
+    return workspace->size ? gnf_range_apart(workspace, tensor, false) : GNF_OK;
 }
 
-static gnf_status check_address(const struct range *tensor, uint64_t element)
+/* One that may be null; the caller knows how its address counts. */
+static gnf_status check_optional(const struct gnf_range *tensor, uint64_t element, const struct gnf_range *y,
+                                 const struct gnf_range *workspace)
 {
     if (!tensor->at)
-        return gnf_fail(GNF_INVALID_ARGUMENT, "%s is null: allowed is a device address of %" PRIu64 " bytes",
-                        tensor->name, tensor->size);
-    if (tensor->at % element)
-        return gnf_fail(GNF_INVALID_ARGUMENT,
-                        "%s = 0x%" PRIx64 ": allowed are multiples of %" PRIu64 " bytes", tensor->name,
-                        tensor->at, element);
-    if (tensor->size > UINT64_MAX - tensor->at)
-        return gnf_fail(GNF_INVALID_ARGUMENT,
-                        "%s = 0x%" PRIx64 ": its %" PRIu64 " bytes end past the last address", tensor->name,
-                        tensor->at, tensor->size);
-    return GNF_OK;
+        return GNF_OK;
+    GNF_TRY(gnf_range_check(tensor, element));
+    return check_read(tensor, y, workspace, false);
 }
 
 static gnf_status check_workspace(const struct gnf_plan *plan, const gnf_arguments *arguments,
-                                  struct range *workspace)
+                                  struct gnf_range *workspace)
 {
-    *workspace = (struct range){"workspace", arguments->workspace, plan->workspace_size};
+    *workspace = (struct gnf_range){"workspace", arguments->workspace, plan->workspace_size};
     if (!plan->workspace_size)
         return GNF_OK;
     if (arguments->workspace_size < plan->workspace_size)
         return gnf_fail(GNF_INVALID_ARGUMENT, "workspace_size = %zu: allowed are %zu bytes and more",
                         arguments->workspace_size, plan->workspace_size);
-    return check_address(workspace, WORKSPACE_ALIGNMENT);
+    return gnf_range_check(workspace, GNF_WORKSPACE_ALIGNMENT);
+}
+
+static gnf_status check_operands(const struct gnf_plan *plan, const gnf_arguments *arguments,
+                                 const struct gnf_range *y, const struct gnf_range *workspace,
+                                 struct gnf_kernel_args *args, uint64_t *bits)
+{
+    const struct gnf_problem *problem = &plan->problem;
+    uint64_t element = gnf_dtype_size(problem->dtype), channel = (uint64_t)problem->channels * element;
+    uint64_t full = (uint64_t)(problem->samples * problem->spatial) * channel;
+    for (int i = 0; i < problem->operand_count; i++) {
+        enum gnf_broadcast broadcast = problem->operand[i].broadcast;
+        struct gnf_range operand = {problem->operand[i].name, arguments->operand[i], element};
+        operand.size = broadcast == GNF_FULL ? full : broadcast == GNF_CHANNEL ? channel : element;
+        GNF_TRY(gnf_range_check(&operand, element));
+        GNF_TRY(check_read(&operand, y, workspace, plan->in_place && broadcast == GNF_FULL));
+        *bits |= operand.at;
+        args->operand[i] = (const void *)(uintptr_t)operand.at;
+    }
+    return GNF_OK;
+}
+
+static gnf_status check_linear(const struct gnf_plan *plan, const gnf_arguments *arguments,
+                               const struct gnf_range *y, const struct gnf_range *workspace,
+                               struct gnf_kernel_args *args, uint64_t *bits)
+{
+    const struct gnf_problem *problem = &plan->problem;
+    uint64_t element = gnf_dtype_size(problem->dtype), channel = (uint64_t)problem->channels * element;
+    const struct gnf_range weight = {"weight", arguments->weight, (uint64_t)problem->inputs * channel};
+    const struct gnf_range bias = {"bias", arguments->bias, channel};
+    const struct gnf_range prepared = {"prepared", arguments->prepared, plan->choice.linear.prepared};
+    if (!problem->inputs)
+        return GNF_OK;
+    GNF_TRY(gnf_range_check(&weight, element));
+    GNF_TRY(check_read(&weight, y, workspace, false));
+    GNF_TRY(check_optional(&bias, element, y, workspace));
+    if (prepared.size) {
+        GNF_TRY(gnf_range_check(&prepared, GNF_WORKSPACE_ALIGNMENT));
+        GNF_TRY(check_read(&prepared, y, workspace, false));
+    }
+    *bits |= weight.at | bias.at;
+    args->weight = (const void *)(uintptr_t)weight.at;
+    args->bias = (const void *)(uintptr_t)bias.at;
+    return GNF_OK;
 }
 
 /* Checks every pointer and puts it into the kernel's arguments; `bits` becomes the union of the addresses'
@@ -69,39 +79,26 @@ static gnf_status check_workspace(const struct gnf_plan *plan, const gnf_argumen
 static gnf_status take_pointers(const struct gnf_plan *plan, const gnf_arguments *arguments,
                                 struct gnf_kernel_args *args, uint64_t *bits)
 {
-    const struct gnf_problem *problem = &plan->problem;
-    uint64_t element = gnf_dtype_size(problem->dtype), channel = (uint64_t)problem->channels * element;
-    uint64_t full = (uint64_t)plan->x_elements * element;
-    const struct range x = {"x", arguments->x, full},
-                       y = {"y", arguments->y, (uint64_t)plan->y_elements * element};
-    const struct range gamma = {"gamma", arguments->gamma, channel},
-                       beta = {"beta", arguments->beta, channel};
-    struct range workspace;
+    uint64_t element = gnf_dtype_size(plan->problem.dtype);
+    uint64_t channel = (uint64_t)plan->problem.channels * element;
+    const struct gnf_range x = {"x", arguments->x, (uint64_t)plan->x_elements * element},
+                           y = {"y", arguments->y, (uint64_t)plan->y_elements * element};
+    const struct gnf_range gamma = {"gamma", arguments->gamma, channel},
+                           beta = {"beta", arguments->beta, channel};
+    struct gnf_range workspace;
 
-    GNF_TRY(check_address(&x, element));
-    GNF_TRY(check_address(&y, element));
+    GNF_TRY(gnf_range_check(&x, element));
+    GNF_TRY(gnf_range_check(&y, element));
     GNF_TRY(check_workspace(plan, arguments, &workspace));
-    if (workspace.size && overlap(&workspace, &y))
-        return refuse_overlap(&workspace, &y, "allowed is none of its bytes");
-    GNF_TRY(check_read(&x, &y, &workspace, plan->in_place));
-    if (gamma.at) {
-        GNF_TRY(check_address(&gamma, element));
-        GNF_TRY(check_read(&gamma, &y, &workspace, false));
-    }
-    if (beta.at) {
-        GNF_TRY(check_address(&beta, element));
-        GNF_TRY(check_read(&beta, &y, &workspace, false));
-    }
+    if (workspace.size)
+        GNF_TRY(gnf_range_apart(&workspace, &y, false));
+    /* Where there is a linear, x is read after parts of y are written, and is of another shape. */
+    GNF_TRY(check_read(&x, &y, &workspace, plan->in_place && !plan->problem.inputs));
+    GNF_TRY(check_optional(&gamma, element, &y, &workspace));
+    GNF_TRY(check_optional(&beta, element, &y, &workspace));
     *bits = x.at | y.at | gamma.at | beta.at;
-    for (int i = 0; i < problem->operand_count; i++) {
-        enum gnf_broadcast broadcast = problem->operand[i].broadcast;
-        struct range operand = {problem->operand[i].name, arguments->operand[i], element};
-        operand.size = broadcast == GNF_FULL ? full : broadcast == GNF_CHANNEL ? channel : element;
-        GNF_TRY(check_address(&operand, element));
-        GNF_TRY(check_read(&operand, &y, &workspace, plan->in_place && broadcast == GNF_FULL));
-        *bits |= operand.at;
-        args->operand[i] = (const void *)(uintptr_t)operand.at;
-    }
+    GNF_TRY(check_operands(plan, arguments, &y, &workspace, args, bits));
+    GNF_TRY(check_linear(plan, arguments, &y, &workspace, args, bits));
     args->x = (const void *)(uintptr_t)x.at;
     args->y = (void *)(uintptr_t)y.at;
     args->gamma = (const void *)(uintptr_t)gamma.at;
@@ -110,32 +107,57 @@ static gnf_status take_pointers(const struct gnf_plan *plan, const gnf_arguments
     return GNF_OK;
 }
 
-static gnf_status launch(const struct gnf_plan *plan, const struct gnf_choice *choice,
-                         struct gnf_kernel_args *args, CUstream stream)
+/* Blocks of a cluster wait for each other, and those of the kernel for work, so all of them have to find
+ * room. */
+static unsigned whole_clusters(const struct gnf_kernel *kernel, unsigned grid, int multiprocessors)
+{
+    unsigned cluster = (unsigned)kernel->cluster, most = (unsigned)multiprocessors;
+    if (!cluster)
+        return grid;
+    grid += (cluster - grid % cluster) % cluster;
+    most -= most % cluster;
+    return most && grid > most ? most : grid;
+}
+
+gnf_status gnf_choice_launch(const struct gnf_plan *plan, const struct gnf_choice *choice, int i,
+                             unsigned grid, bool overlap, struct gnf_kernel_args *args, CUstream stream)
 {
     const struct gnf_driver *driver = &plan->context->driver;
+    const struct gnf_launch *row = &choice->launch[i];
+    const struct gnf_kernel *kernel = &choice->variant->kernel[i];
     void *parameters[] = {args};
+    grid = whole_clusters(kernel, grid, plan->context->device.multiprocessors);
+    CUlaunchAttribute attribute = {.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+                                   .value = {.programmaticStreamSerializationAllowed = 1}};
+    const CUlaunchConfig config = {
+        .gridDimX = grid,
+        .gridDimY = 1,
+        .gridDimZ = 1,
+        .blockDimX = row->block,
+        .blockDimY = 1,
+        .blockDimZ = 1,
+        .sharedMemBytes = row->shared_bytes,
+        .hStream = stream,
+        .attrs = overlap ? &attribute : NULL,
+        .numAttrs = overlap,
+    };
+    args->tiles = row->tiles;
+    CUresult result = driver->cuLaunchKernelEx(&config, row->function, parameters, NULL);
+    if (result == CUDA_SUCCESS)
+        return GNF_OK;
+    gnf_status status = gnf_driver_check(driver, result, "cuLaunchKernelEx");
+    return gnf_fail_more(status, " (kernel %s, grid %u, block %u, %u bytes shared)", kernel->entry, grid,
+                         row->block, row->shared_bytes);
+}
+
+static gnf_status launch(const struct gnf_plan *plan, const struct gnf_choice *choice,
+                         struct gnf_kernel_args *args, uint64_t prepared, CUstream stream)
+{
+    if (plan->problem.inputs)
+        return gnf_linear_execute(plan, choice, args, prepared, stream);
     args->chunks = choice->chunks;
-    for (int i = 0; i < choice->variant->kernel_count; i++) {
-        const struct gnf_launch *row = &choice->launch[i];
-        const CUlaunchConfig config = {
-            .gridDimX = row->grid,
-            .gridDimY = 1,
-            .gridDimZ = 1,
-            .blockDimX = row->block,
-            .blockDimY = 1,
-            .blockDimZ = 1,
-            .sharedMemBytes = row->shared_bytes,
-            .hStream = stream,
-        };
-        args->tiles = row->tiles;
-        CUresult result = driver->cuLaunchKernelEx(&config, row->function, parameters, NULL);
-        if (result != CUDA_SUCCESS) {
-            gnf_status status = gnf_driver_check(driver, result, "cuLaunchKernelEx");
-            return gnf_fail_more(status, " (kernel %s, grid %u, block %u, %u bytes shared)",
-                                 choice->variant->kernel[i].entry, row->grid, row->block, row->shared_bytes);
-        }
-    }
+    for (int i = 0; i < choice->variant->kernel_count; i++)
+        GNF_TRY(gnf_choice_launch(plan, choice, i, choice->launch[i].grid, false, args, stream));
     return GNF_OK;
 }
 
@@ -153,9 +175,10 @@ gnf_status gnf_execute(const gnf_plan *plan, const gnf_arguments *given, gnf_str
         return GNF_OK;
     struct gnf_kernel_args args = plan->args;
     GNF_TRY(take_pointers(plan, &arguments, &args, &bits));
-    bool aligned = !(bits & (plan->choice.variant->alignment - 1));
+    bool aligned = !(bits & (plan->choice.alignment - 1));
     GNF_TRY(gnf_current_enter(&plan->context->driver, plan->context->cuda, &before));
-    gnf_status status = launch(plan, aligned ? &plan->choice : &plan->fallback, &args, stream);
+    gnf_status status =
+        launch(plan, aligned ? &plan->choice : &plan->fallback, &args, arguments.prepared, stream);
     if (before != plan->context->cuda)
         gnf_current_leave(&plan->context->driver, before);
     return status;

@@ -13,15 +13,14 @@ struct gnf_module {
     const struct gnf_kernel *kernel;
     enum state state;
     CUmodule module;
-    CUfunction function;
-    int registers;
+    struct gnf_loaded loaded;
     gnf_status status; /* of the last attempt, with its message */
     char *message;
     struct gnf_module *next;
 };
 
 /* `outdated` as for gnf_target_find(). */
-static gnf_status find_target(gnf_context *context, const char *entry, int outdated,
+static gnf_status find_target(gnf_context *context, const struct gnf_kernel *kernel, int outdated,
                               struct gnf_target *target)
 {
     gnf_status status = GNF_OK;
@@ -37,11 +36,12 @@ static gnf_status find_target(gnf_context *context, const char *entry, int outda
     if (status == GNF_NOT_COMPILED)
         return gnf_fail(
             status, "kernel %s is not compiled for capability %d: no cache holds it and GNFUSE_JIT is off",
-            entry, context->device.capability);
-    return status;
+            kernel->entry, context->device.capability);
+    return status == GNF_OK && kernel->exact ? gnf_compiler_exact_target(target->name, kernel->entry)
+                                             : status;
 }
 
-static gnf_status query_capture(gnf_context *context, CUstream stream, bool *capturing)
+gnf_status gnf_context_capturing(gnf_context *context, CUstream stream, bool *capturing)
 {
     CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
     CUcontext before;
@@ -59,7 +59,8 @@ int gnf_context_nvrtc(gnf_context *context, CUstream stream)
 {
     struct gnf_target target = {.nvrtc = 0};
     bool capturing;
-    bool load = query_capture(context, stream, &capturing) == GNF_OK && !capturing && context->options.jit;
+    bool load =
+        gnf_context_capturing(context, stream, &capturing) == GNF_OK && !capturing && context->options.jit;
     pthread_mutex_lock(&context->target_lock);
     if (context->target_known) {
         target = context->target;
@@ -85,17 +86,19 @@ static CUresult load_image(const gnf_context *context, const void *image, struct
     if (result != CUDA_SUCCESS)
         return result;
     *call = "cuModuleGetFunction";
-    result = driver->cuModuleGetFunction(&module->function, module->module, module->kernel->entry);
+    result = driver->cuModuleGetFunction(&module->loaded.function, module->module, module->kernel->entry);
     if (result == CUDA_SUCCESS && module->kernel->shared_bytes > SHARED_WITHOUT_ASKING) {
         *call = "cuFuncSetAttribute";
-        result = driver->cuFuncSetAttribute(module->function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+        result = driver->cuFuncSetAttribute(module->loaded.function,
+                                            CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
                                             module->kernel->shared_bytes);
     }
     if (result == CUDA_SUCCESS) {
         /* also makes a driver that loads lazily load the kernel now, and not at its first launch in a capture
          */
         *call = "cuFuncGetAttribute";
-        result = driver->cuFuncGetAttribute(&module->registers, CU_FUNC_ATTRIBUTE_NUM_REGS, module->function);
+        result = driver->cuFuncGetAttribute(&module->loaded.registers, CU_FUNC_ATTRIBUTE_NUM_REGS,
+                                            module->loaded.function);
     }
     if (result != CUDA_SUCCESS) {
         driver->cuModuleUnload(module->module);
@@ -174,23 +177,24 @@ static gnf_status prepare(gnf_context *context, const struct gnf_kernel_request 
         .total = request->total,
     };
     char *source = NULL;
-    GNF_TRY(find_target(context, job.entry, 0, &target));
+    GNF_TRY(find_target(context, request->kernel, 0, &target));
     GNF_TRY(gnf_pack_source(request->pack, request->kernel, &source));
     job.source = source;
     gnf_status status = fetch_and_load(context, &job, module);
     if (job.outdated) {
-        status = find_target(context, job.entry, target.nvrtc, &target);
+        status = find_target(context, request->kernel, target.nvrtc, &target);
         if (status == GNF_OK)
             status = fetch_and_load(context, &job, module);
     }
     free(source);
+    module->loaded.capability = gnf_target_capability(&target);
     return status;
 }
 
 static gnf_status refuse_capture(gnf_context *context, const struct gnf_kernel_request *request)
 {
     bool capturing;
-    GNF_TRY(query_capture(context, request->stream, &capturing));
+    GNF_TRY(gnf_context_capturing(context, request->stream, &capturing));
     if (capturing)
         return gnf_fail(
             GNF_NOT_PREPARED,
@@ -253,7 +257,7 @@ static gnf_status prepare_or_wait(gnf_context *context, const struct gnf_kernel_
 }
 
 gnf_status gnf_context_kernel(gnf_context *context, const struct gnf_kernel_request *request,
-                              CUfunction *function, int *registers)
+                              struct gnf_loaded *loaded)
 {
     gnf_status status = GNF_OK;
     pthread_mutex_lock(&context->lock);
@@ -268,11 +272,8 @@ gnf_status gnf_context_kernel(gnf_context *context, const struct gnf_kernel_requ
         else if (module->state != READY)
             status = prepare_or_wait(context, request, module);
     }
-    if (status == GNF_OK) {
-        *function = module->function;
-        if (registers)
-            *registers = module->registers;
-    }
+    if (status == GNF_OK)
+        *loaded = module->loaded;
     pthread_mutex_unlock(&context->lock);
     return status;
 }

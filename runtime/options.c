@@ -10,6 +10,7 @@ enum { MIB = 1 << 20, DEFAULT_LIMIT_MIB = 1024, LARGEST_LIMIT_MIB = 1 << 24 };
 const struct gnf_option_row gnf_option_rows[] = {
     [GNF_OPTION_CUDA_DRIVER] = {"GNFUSE_CUDA_DRIVER", "path of the driver library; default libcuda.so.1"},
     [GNF_OPTION_NVRTC] = {"GNFUSE_NVRTC", "path of NVRTC; default: searched by version"},
+    [GNF_OPTION_CUBLASLT] = {"GNFUSE_CUBLASLT", "path of cuBLASLt; default: searched by version"},
     [GNF_OPTION_CACHE_DIR] = {"GNFUSE_CACHE_DIR",
                               "folder of compiled kernels; default $XDG_CACHE_HOME/gnfuse"},
     [GNF_OPTION_CACHE_LIMIT] = {"GNFUSE_CACHE_LIMIT",
@@ -23,8 +24,8 @@ const struct gnf_option_row gnf_option_rows[] = {
     [GNF_OPTION_XDG_CACHE_HOME] = {"XDG_CACHE_HOME", "where caches are kept; default $HOME/.cache"},
     [GNF_OPTION_XDG_CONFIG_HOME] = {"XDG_CONFIG_HOME", "where settings are kept; default $HOME/.config"},
     [GNF_OPTION_HOME] = {"HOME", "the user's folder, for the defaults of the last two"},
-    [GNF_OPTION_CUDA_HOME] = {"CUDA_HOME", "a CUDA toolkit, searched for NVRTC"},
-    [GNF_OPTION_CUDA_PATH] = {"CUDA_PATH", "a CUDA toolkit, searched for NVRTC after CUDA_HOME"},
+    [GNF_OPTION_CUDA_HOME] = {"CUDA_HOME", "a CUDA toolkit, searched for NVRTC and cuBLASLt"},
+    [GNF_OPTION_CUDA_PATH] = {"CUDA_PATH", "a CUDA toolkit, searched after CUDA_HOME"},
     [GNF_OPTION_TMPDIR] = {"TMPDIR", "where gnf_tune() puts packs that came from memory; default /tmp"},
     [GNF_OPTION_COUNT] = {NULL, NULL},
 };
@@ -189,6 +190,7 @@ static gnf_status resolve(const gnf_context_options *given, struct gnf_options *
     GNF_TRY(resolve_limit(gnf_option_environment(GNF_OPTION_CACHE_LIMIT), &out->cache_limit));
     GNF_TRY(copy_text(&out->driver, either(given->driver, GNF_OPTION_CUDA_DRIVER)));
     GNF_TRY(copy_text(&out->nvrtc, either(given->nvrtc, GNF_OPTION_NVRTC)));
+    GNF_TRY(copy_text(&out->cublaslt, either(given->cublaslt, GNF_OPTION_CUBLASLT)));
     GNF_TRY(copy_text(&out->pack_path, either(given->pack_path, GNF_OPTION_PACK_PATH)));
     GNF_TRY(copy_text(&out->program, gnf_option_environment(GNF_OPTION_PROGRAM)));
     GNF_TRY(resolve_place(given->db, &database, &out->db));
@@ -212,6 +214,7 @@ void gnf_options_free(struct gnf_options *options)
 {
     free(options->driver);
     free(options->nvrtc);
+    free(options->cublaslt);
     free(options->cache_dir);
     free(options->pack_path);
     free(options->db);

@@ -10,6 +10,7 @@
 struct gnf_options {
     char *driver;        /* path, or NULL for libcuda.so.1 */
     char *nvrtc;         /* path, or NULL for the search by version */
+    char *cublaslt;      /* the same */
     char *cache_dir;     /* resolved folder, or NULL where no folder can be named */
     char *pack_path;     /* colon-separated, or NULL */
     char *db;            /* the user's tuning database, or NULL where none can be named */
@@ -22,6 +23,7 @@ struct gnf_options {
 enum gnf_option {
     GNF_OPTION_CUDA_DRIVER,
     GNF_OPTION_NVRTC,
+    GNF_OPTION_CUBLASLT,
     GNF_OPTION_CACHE_DIR,
     GNF_OPTION_CACHE_LIMIT,
     GNF_OPTION_PACK_PATH,

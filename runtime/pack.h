@@ -5,17 +5,61 @@
 #include "status.h"
 #include <stdbool.h>
 
-enum { GNF_MAX_KERNELS = 3 };
+enum { GNF_MAX_KERNELS = 7 };
 
 /* Blocks of a launch = ceil(units / units_per_block) * tiles, where tiles = min(ceil(span / tile), cap) and
  * span is the number of elements named (1 for none). Kernels loop over blocks, so the host may launch fewer.
  */
-enum gnf_unit { GNF_UNIT_GROUP, GNF_UNIT_SAMPLE, GNF_UNIT_POSITION }; /* N * G, N, N * spatial of them */
-enum gnf_span { GNF_SPAN_NONE, GNF_SPAN_GROUP, GNF_SPAN_SPATIAL, GNF_SPAN_SAMPLE };
+enum gnf_unit { /* N * G, N, N * spatial, C of them */
+                GNF_UNIT_GROUP,
+                GNF_UNIT_SAMPLE,
+                GNF_UNIT_POSITION,
+                GNF_UNIT_CHANNEL
+};
+enum gnf_span { GNF_SPAN_NONE, GNF_SPAN_GROUP, GNF_SPAN_SPATIAL, GNF_SPAN_SAMPLE, GNF_SPAN_CHANNELS };
+
+/* What a kernel of a variant with a product is for; launched in this order, the matrix products of cuBLASLt
+ * between inputs and product. */
+enum gnf_role {
+    GNF_ROLE_WEIGHTS, /* weight -> split_weight, column_scale, column_norm: when a weight is prepared, or each
+                         time */
+    GNF_ROLE_INPUTS,  /* x -> split_x, row_scale, row_norm */
+    GNF_ROLE_PRODUCT, /* computes the product, or of it what the split could not hold or what cancels */
+    GNF_ROLE_TAIL     /* all the rest: product -> y; every kernel of a problem without linear */
+};
+/* How linear's product is computed. */
+enum gnf_method {
+    GNF_METHOD_NONE,   /* no linear */
+    GNF_METHOD_OWN,    /* "own": by the variant's product kernel */
+    GNF_METHOD_DIRECT, /* "direct": cuBLASLt on x and weight as they are: fp32 sums, f32 operands in full */
+    GNF_METHOD_TF32,   /* "tf32": the same, f32 operands rounded to TF32 */
+    GNF_METHOD_FP16X1, /* "fp16x1": one product of row-scaled fp16 */
+    GNF_METHOD_FP16X3, /* "fp16x3": row-scaled fp16 hi + 2^-11 lo; hi * hi in `chunks` of K, and the cross
+                          terms */
+    GNF_METHOD_WGMMA   /* "wgmma": row-scaled fp16 hi + lo in tiles; the variant's first product kernel
+                          multiplies */
+};
+enum { GNF_WGMMA_CAPABILITY = 90 }; /* the one that GNF_METHOD_WGMMA's kernels are for */
+enum gnf_weights {
+    GNF_WEIGHTS_GIVEN,    /* "given": taken as they are */
+    GNF_WEIGHTS_PREPARED, /* "prepared": by gnf_prepare_weight() before */
+    GNF_WEIGHTS_EACH      /* "each": split by every execution */
+};
+struct gnf_product {
+    enum gnf_method method;
+    enum gnf_weights weights;
+    int chunks;          /* partial sums of the main product */
+    int sums;            /* partial sums that the tail adds: chunks, and one more for fp16x3's cross terms */
+    int64_t least, most; /* the default rule takes it for N in [least, most]; most 0: any above */
+    int64_t samples_max; /* the largest N it can do, 0 for any */
+    int64_t inputs_max;  /* the largest IN that keeps its promise, 0 for any */
+    bool yields;         /* another form of prepared weight is the problem's where wgmma's kernels run */
+};
 
 struct gnf_kernel {
     const char *entry; /* also the name in caches and in the simulator */
-    const int *part;   /* the source is these parts of the pack, one after another */
+    enum gnf_role role;
+    const int *part; /* the source is these parts of the pack, one after another */
     int part_count;
     unsigned block; /* threads */
     int shared_bytes;
@@ -24,6 +68,8 @@ struct gnf_kernel {
     enum gnf_span span;
     int64_t tile; /* elements a block takes of the span */
     int64_t cap;
+    bool exact;  /* compiled for the variant's capability and its own features alone: sm_90a */
+    int cluster; /* 0; or the grid is a multiple of it, of blocks that all find room at once */
 };
 struct gnf_variant {
     const char *name;
@@ -31,10 +77,12 @@ struct gnf_variant {
     const char *parameters; /* one line for people: "threads 256, vector 4, items 4" */
     unsigned alignment;     /* bytes every pointer must be a multiple of */
     int capability;         /* minimum compute capability, 80 for 8.0 */
+    bool exact;             /* a kernel is exact: no other capability does */
     int64_t
         workspace; /* bytes a chunk: total is samples * groups * chunks * this; chunks is kernel[0]'s tiles */
     int64_t group_max; /* largest elements a group, 0 for any (generic kernels) */
     bool generic;
+    struct gnf_product product;
     int kernel_count;
     struct gnf_kernel kernel[GNF_MAX_KERNELS];
 };

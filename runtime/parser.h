@@ -1,4 +1,5 @@
-/* The cursor over a problem text: tokens, and messages that point into the text. For problem.c. */
+/* The cursor over a problem text: tokens, and messages that point into the text. For problem.c and
+ * arguments.c. */
 #ifndef GNF_PARSER_H
 #define GNF_PARSER_H
 
@@ -42,5 +43,11 @@ gnf_status gnf_parser_bad(const struct gnf_parser *parser, int at, const char *f
     __attribute__((format(printf, 3, 4)));
 /* What comes next does not belong there. */
 gnf_status gnf_parser_unexpected(struct gnf_parser *parser, const char *allowed);
+
+/* Index of the operation's parameter of this name, -1 for none. */
+int gnf_op_parameter(const struct gnf_op *op, const char *name);
+/* Fills in stage->value from what stands in parentheses, and at[i]: where the value of the i-th parameter
+ * stands, or the word itself; -1 where it is not given. */
+gnf_status gnf_parse_arguments(struct gnf_parser *parser, struct gnf_stage *stage, int *at);
 
 #endif

@@ -1,4 +1,4 @@
-#include "plan.h"
+#include "linear.h"
 #include "tune.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,13 +11,12 @@ gnf_status gnf_plan_supported(const struct gnf_problem *problem, const char *tex
     for (int i = 0; i < problem->stage_count; i++) {
         const struct gnf_stage *stage = &problem->stage[i];
         bool everything = false;
-        for (int j = 0; j < stage->op->param_count; j++)
+        for (int j = 0; j < stage->op->param_count && stage->op->kind == GNF_OP_REDUCTION; j++)
             everything = everything || (stage->op->param[j].type == 'w' && stage->value[j] > 0);
-        if (everything || stage->op->kind == GNF_OP_LINEAR || stage->op->kind == GNF_OP_CONV2D ||
-            stage->op->kind == GNF_OP_MAXPOOL2D)
+        if (everything || stage->op->kind == GNF_OP_CONV2D || stage->op->kind == GNF_OP_MAXPOOL2D)
             return gnf_problem_refuse(
                 GNF_NOT_SUPPORTED, text, stage->at,
-                "no kernel of this version does this (stage '%s'): supported are groupnorm, "
+                "no kernel of this version does this (stage '%s'): supported are linear, groupnorm, "
                 "elementwise operations, add, mul and reductions over the channels",
                 stage->op->name);
     }
@@ -36,9 +35,11 @@ static gnf_status load(gnf_context *context, struct gnf_choice *choice, CUstream
             .number = before + i + 1,
             .total = total,
         };
-        int registers;
-        GNF_TRY(gnf_context_kernel(context, &request, &choice->launch[i].function, &registers));
-        choice->registers = registers > choice->registers ? registers : choice->registers;
+        struct gnf_loaded loaded;
+        GNF_TRY(gnf_context_kernel(context, &request, &loaded));
+        choice->launch[i].function = loaded.function;
+        choice->launch[i].capability = loaded.capability;
+        choice->registers = loaded.registers > choice->registers ? loaded.registers : choice->registers;
     }
     return GNF_OK;
 }
@@ -54,6 +55,8 @@ static gnf_status check_options(const gnf_plan_options *options, struct gnf_prob
                         *alignment, element, gnf_dtype_name(problem->dtype), LARGEST_ALIGNMENT);
     if (options->tune != 0 && options->tune != 1)
         return gnf_fail(GNF_INVALID_ARGUMENT, "tune = %d: allowed are 0 and 1", options->tune);
+    if (options->prepared != 0 && options->prepared != 1)
+        return gnf_fail(GNF_INVALID_ARGUMENT, "prepared = %d: allowed are 0 and 1", options->prepared);
     GNF_TRY(gnf_tune_check_budget(options->tune_budget, "tune_budget"));
     return gnf_problem_take_samples(problem, options->samples);
 }
@@ -65,19 +68,51 @@ static void fill_arguments(struct gnf_plan *plan)
     plan->args.groups = problem->groups;
     plan->args.group_channels = problem->channels / problem->groups;
     plan->args.spatial = problem->spatial;
+    plan->args.inputs = problem->inputs;
     for (int i = 0; i < problem->scalar_count; i++)
         plan->args.scalar[i] = problem->scalar[i];
 }
 
-/* Loads the choice, and what `choose` takes for pointers of any alignment. */
-static gnf_status make_ready(struct gnf_plan *plan, struct gnf_choice_request request,
-                             gnf_status (*choose)(const struct gnf_choice_request *, struct gnf_choice *))
+typedef gnf_status choose(const struct gnf_choice_request *, struct gnf_choice *);
+
+/* Makes cuBLASLt ready for a choice; where it cannot be had, chooses what own kernels do, unless by name. */
+static gnf_status make_gemms_ready(struct gnf_plan *plan, struct gnf_choice_request *request, choose *again,
+                                   struct gnf_choice *choice)
 {
+    if (plan->empty)
+        return GNF_OK;
+    gnf_status status = gnf_linear_prepare(plan->context, choice, &plan->problem, request->stream);
+    if (status != GNF_NO_CUBLAS || request->variant)
+        return status;
+    gnf_log_line(&plan->context->options.log, GNF_LOG_WARNING, "%s: kernels of its own multiply: %s",
+                 plan->problem.text, gnf_error_message());
+    request->no_cublaslt = true;
+    return again(request, choice);
+}
+
+/* The request becomes the fallback's. */
+static gnf_status choose_fallback(struct gnf_plan *plan, struct gnf_choice_request *request, choose *choose)
+{
+    enum gnf_method method = plan->choice.variant->product.method;
+    /* The caller prepares the weight for the choice, once. */
+    request->prepared = request->prepared && plan->choice.linear.prepared;
+    GNF_TRY(choose(request, &plan->fallback));
+    if (plan->fallback.linear.prepared && plan->fallback.variant->product.method != method) {
+        request->prepared = false;
+        GNF_TRY(choose(request, &plan->fallback));
+    }
+    return make_gemms_ready(plan, request, choose, &plan->fallback);
+}
+
+/* Loads the choice, and what `choose` takes for pointers of any alignment. */
+static gnf_status make_ready(struct gnf_plan *plan, struct gnf_choice_request request, choose *choose)
+{
+    GNF_TRY(make_gemms_ready(plan, &request, choose, &plan->choice));
     request.variant = NULL;
     request.alignment = (unsigned)gnf_dtype_size(plan->problem.dtype);
-    bool two = plan->choice.variant->alignment > request.alignment;
+    bool two = plan->choice.alignment > request.alignment;
     if (two)
-        GNF_TRY(choose(&request, &plan->fallback));
+        GNF_TRY(choose_fallback(plan, &request, choose));
     if (!plan->empty) {
         int first = plan->choice.variant->kernel_count,
             total = first + (two ? plan->fallback.variant->kernel_count : 0);
@@ -93,10 +128,35 @@ static gnf_status make_ready(struct gnf_plan *plan, struct gnf_choice_request re
     return GNF_OK;
 }
 
+static void release(struct gnf_plan *plan)
+{
+    if (plan->fallback.linear.gemms != plan->choice.linear.gemms)
+        gnf_linear_release(&plan->fallback);
+    plan->fallback.linear.gemms = NULL;
+    gnf_linear_release(&plan->choice);
+}
+
 /* Another variant may be in the cache, or compile. */
 static bool is_out_of_reach(gnf_status status)
 {
     return status == GNF_NO_COMPILER || status == GNF_COMPILE_FAILED || status == GNF_NOT_COMPILED;
+}
+
+/* Not for want of a tail: plans of a problem have the product in common, and with it the prepared weight. */
+static bool lacks_exact(const struct gnf_choice *choice)
+{
+    for (int i = 0; choice->variant && i < choice->variant->kernel_count; i++)
+        if (choice->variant->kernel[i].exact && !choice->launch[i].function)
+            return true;
+    return false;
+}
+
+/* What failed was the choice, unless that was named, or the fallback, and others run anywhere. */
+static bool can_do_without_exact(const struct gnf_plan *plan, const char *named)
+{
+    const struct gnf_choice *choice = &plan->choice;
+    bool loaded = choice->launch[choice->variant->kernel_count - 1].function;
+    return loaded ? lacks_exact(&plan->fallback) : !named && lacks_exact(choice);
 }
 
 static gnf_status create(struct gnf_plan *plan, const char *text, const gnf_plan_options *options)
@@ -116,6 +176,7 @@ static gnf_status create(struct gnf_plan *plan, const char *text, const gnf_plan
         .problem = problem,
         .variant = options->variant,
         .alignment = alignment,
+        .prepared = options->prepared,
         .stream = options->stream,
     };
     GNF_TRY(gnf_choice_make(&request, &plan->choice));
@@ -123,12 +184,22 @@ static gnf_status create(struct gnf_plan *plan, const char *text, const gnf_plan
     if (options->tune && !known && !plan->empty && gnf_tune_on_first_use(plan->context, problem, options))
         GNF_TRY(gnf_choice_make(&request, &plan->choice));
     gnf_status status = make_ready(plan, request, gnf_choice_make);
+    if (is_out_of_reach(status) && can_do_without_exact(plan, request.variant)) {
+        gnf_log_line(&plan->context->options.log, GNF_LOG_WARNING,
+                     "%s: what is for this architecture alone cannot be had: %s", problem->text,
+                     gnf_error_message());
+        release(plan);
+        request.no_exact = true;
+        GNF_TRY(gnf_choice_make(&request, &plan->choice));
+        status = make_ready(plan, request, gnf_choice_make);
+    }
     if (!is_out_of_reach(status) || (plan->choice.recorded_us <= 0 && plan->fallback.recorded_us <= 0))
         return status;
     /* Records decide only speed: without them it might have worked. */
     gnf_log_line(&plan->context->options.log, GNF_LOG_WARNING,
                  "%s: what the tuning database says cannot be had, the default rule decides: %s",
                  problem->text, gnf_error_message());
+    release(plan);
     if (!options->variant)
         GNF_TRY(gnf_choice_by_rule(&request, &plan->choice));
     return make_ready(plan, request, gnf_choice_by_rule);
@@ -150,7 +221,7 @@ gnf_status gnf_plan_create(gnf_plan **out, gnf_context *context, const char *pro
     plan->context = context;
     gnf_status status = create(plan, problem, &known);
     if (status != GNF_OK) {
-        free(plan);
+        gnf_plan_destroy(&plan);
         return status;
     }
     *out = plan;
@@ -159,8 +230,9 @@ gnf_status gnf_plan_create(gnf_plan **out, gnf_context *context, const char *pro
 
 void gnf_plan_destroy(gnf_plan **plan)
 {
-    if (!plan)
+    if (!plan || !*plan)
         return;
+    release(*plan);
     free(*plan);
     *plan = NULL;
 }
@@ -168,6 +240,15 @@ void gnf_plan_destroy(gnf_plan **plan)
 size_t gnf_plan_workspace_size(const gnf_plan *plan)
 {
     return plan ? plan->workspace_size : 0;
+}
+
+/* Of one execution; a weight is split once for all slabs. */
+static unsigned count_launches(const struct gnf_plan *plan)
+{
+    const struct gnf_variant *variant = plan->choice.variant;
+    unsigned slabs = plan->problem.inputs ? (unsigned)plan->choice.linear.slabs : 1;
+    unsigned once = variant->product.weights == GNF_WEIGHTS_EACH;
+    return plan->empty ? 0 : slabs * (gnf_variant_launches(variant) - once) + once;
 }
 
 gnf_status gnf_plan_get_info(const gnf_plan *plan, gnf_plan_info *info)
@@ -183,9 +264,10 @@ gnf_status gnf_plan_get_info(const gnf_plan *plan, gnf_plan_info *info)
         .workspace_size = plan->workspace_size,
         .x_elements = plan->x_elements,
         .y_elements = plan->y_elements,
-        .kernels = plan->empty ? 0 : (unsigned)variant->kernel_count,
+        .kernels = count_launches(plan),
         .registers = plan->choice.registers,
         .recorded_us = plan->choice.recorded_us,
+        .prepared_size = plan->empty ? 0 : plan->choice.linear.prepared,
     };
     for (int i = 0; i < variant->kernel_count; i++)
         if (variant->kernel[i].shared_bytes > known.shared_bytes)

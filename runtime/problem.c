@@ -6,8 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { WHOLE_MAX = 2147483647 };
-
 static const char *const dtype_names[] = {"f32", "f16", "bf16"};
 static const char *const broadcast_names[] = {"full", "channel", "scalar"};
 static const char *const size_names[] = {"N", "C", "size 3", "size 4", "size 5"};
@@ -97,143 +95,6 @@ static gnf_status parse_input(struct gnf_parser *parser)
     parser->shape[0].channels = problem->channels;
     memcpy(parser->shape[0].size, problem->size, sizeof problem->size);
     return GNF_OK;
-}
-
-/* ---- arguments ---- */
-
-/* "groupnorm(groups, eps=1e-5)", "mean or mean(all)" */
-static void signature(const struct gnf_op *op, char *out, size_t size)
-{
-    const char *before = "(";
-    size_t length = (size_t)snprintf(out, size, "%s", op->name);
-    for (int i = 0; i < op->param_count && length < size; i++) {
-        const struct gnf_param *param = &op->param[i];
-        char number[32];
-        gnf_number_format((float)param->value, number);
-        if (param->type == 'w')
-            snprintf(out + length, size - length, " or %s(%s)", op->name, param->name);
-        else if (param->required)
-            snprintf(out + length, size - length, "%s%s", before, param->name);
-        else
-            snprintf(out + length, size - length, "%s%s=%s", before, param->name, number);
-        before = param->type == 'w' ? before : ", ";
-        length += strlen(out + length);
-    }
-    if (*before == ',' && length < size)
-        snprintf(out + length, size - length, ")");
-}
-
-__attribute__((format(printf, 4, 5))) static gnf_status
-bad_argument(const struct gnf_parser *parser, int at, const struct gnf_op *op, const char *format, ...)
-{
-    char what[128], form[256];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(what, sizeof what, format, arguments);
-    va_end(arguments);
-    signature(op, form, sizeof form);
-    return gnf_parser_bad(parser, at, "%s\1allowed is %s", what, form);
-}
-
-static int parameter(const struct gnf_op *op, const char *name)
-{
-    for (int i = 0; i < op->param_count; i++)
-        if (!strcmp(op->param[i].name, name))
-            return i;
-    return -1;
-}
-
-static gnf_status parse_value(struct gnf_parser *parser, const struct gnf_param *param, double *value)
-{
-    struct gnf_token token = gnf_parser_take(parser, gnf_is_number);
-    const char *text = parser->text + token.at;
-    if (param->type == 'i') {
-        int64_t whole, least = param->required ? 1 : (int64_t)param->value;
-        if (gnf_number_whole(text, (size_t)token.length, &whole) != GNF_NUMBER_OK || whole < least ||
-            whole > WHOLE_MAX)
-            return gnf_parser_bad(parser, token.at, "%s = %s\1allowed are whole numbers from %d to %d",
-                                  param->name, gnf_token_or_empty(&token), (int)least, WHOLE_MAX);
-        *value = (double)whole;
-        return GNF_OK;
-    }
-    float number;
-    bool positive = !strcmp(param->name, "eps");
-    if (gnf_number_float(text, (size_t)token.length, &number) != GNF_NUMBER_OK || (positive && number <= 0))
-        return gnf_parser_bad(parser, token.at, "%s = %s\1allowed are finite numbers%s", param->name,
-                              gnf_token_or_empty(&token), positive ? " above 0" : "");
-    *value = (double)number;
-    return GNF_OK;
-}
-
-/* One argument; at[i] is where the value of the i-th parameter stands, -1 before it was given. */
-static gnf_status parse_argument(struct gnf_parser *parser, struct gnf_stage *stage, int *at, bool *named)
-{
-    const struct gnf_op *op = stage->op;
-    struct gnf_parser ahead = *parser;
-    struct gnf_token token = gnf_parser_take(&ahead, gnf_is_word);
-    bool name = token.length && gnf_is_lower(parser->text[token.at]);
-    bool equals = name && gnf_parser_peek(&ahead) == '=';
-    int i = 0;
-    if (name)
-        for (i = 0; i < op->param_count && !gnf_token_is(parser, &token, op->param[i].name);)
-            i++;
-    if (equals || (name && i < op->param_count)) {
-        if (i == op->param_count)
-            return bad_argument(parser, token.at, op, "unknown parameter '%s'", token.quoted);
-        if (equals == (op->param[i].type == 'w'))
-            return bad_argument(parser, token.at, op, "%s takes %s value", token.quoted, equals ? "no" : "a");
-        if (at[i] >= 0)
-            return bad_argument(parser, token.at, op, "%s is given twice", token.quoted);
-        parser->at = ahead.at + equals;
-        *named = true;
-    } else {
-        for (i = 0; i < op->param_count && (op->param[i].type == 'w' || at[i] >= 0);)
-            i++;
-        if (*named)
-            return bad_argument(parser, token.at, op, "an unnamed argument after a named one");
-        if (i == op->param_count && name && op->param_count)
-            return bad_argument(parser, token.at, op, "unknown parameter '%s'", token.quoted);
-        if (i == op->param_count)
-            return bad_argument(parser, token.at, op, "too many arguments");
-    }
-    gnf_parser_peek(parser);
-    at[i] = parser->at;
-    stage->value[i] = 1;
-    return op->param[i].type == 'w' ? GNF_OK : parse_value(parser, &op->param[i], &stage->value[i]);
-}
-
-static gnf_status parse_arguments(struct gnf_parser *parser, struct gnf_stage *stage, int *at)
-{
-    const struct gnf_op *op = stage->op;
-    bool named = false;
-    for (int i = 0; i < op->param_count; i++) {
-        at[i] = -1;
-        stage->value[i] = op->param[i].type == 'f' ? (double)(float)op->param[i].value : op->param[i].value;
-    }
-    if (gnf_parser_skip(parser, '(') && !gnf_parser_skip(parser, ')')) {
-        do
-            GNF_TRY(parse_argument(parser, stage, at, &named));
-        while (gnf_parser_skip(parser, ','));
-        if (!gnf_parser_skip(parser, ')'))
-            return gnf_parser_unexpected(parser, "allowed are ',' and ')'");
-    }
-    for (int i = 0; i < op->param_count; i++)
-        if (op->param[i].required && at[i] < 0)
-            return bad_argument(parser, stage->at, op, "%s is missing", op->param[i].name);
-    return GNF_OK;
-}
-
-static gnf_status check_bounds(struct gnf_parser *parser, const struct gnf_stage *stage, const int *at)
-{
-    int low = parameter(stage->op, "min"), high = parameter(stage->op, "max");
-    char least[32], most[32];
-    if (low < 0 || high < 0 || stage->value[low] <= stage->value[high])
-        return GNF_OK;
-    gnf_number_format((float)stage->value[low], least);
-    gnf_number_format((float)stage->value[high], most);
-    if (at[high] > at[low])
-        return gnf_parser_bad(parser, at[high], "max = %s\1allowed are numbers from min = %s", most, least);
-    return gnf_parser_bad(parser, at[low], "min = %s\1allowed are numbers up to max = %s", least, most);
 }
 
 /* ---- labels and tensors ---- */
@@ -405,11 +266,30 @@ static gnf_status check_place(struct gnf_parser *parser, const struct gnf_stage 
         return gnf_parser_bad(parser, stage->at, "a second groupnorm\1allowed is exactly one");
     if (kind == GNF_OP_MAXPOOL2D && problem->norm < 0)
         return gnf_parser_bad(parser, stage->at, "%s before groupnorm\1allowed is after it", stage->op->name);
+    if (kind == GNF_OP_LINEAR && problem->stage_count)
+        return gnf_parser_bad(parser, stage->at, "%s after another stage\1allowed is the first place",
+                              stage->op->name);
     int rank = kind == GNF_OP_LINEAR ? 0 : 2;
     if ((kind == GNF_OP_LINEAR || kind == GNF_OP_CONV2D || kind == GNF_OP_MAXPOOL2D) &&
         problem->spatial_rank != rank)
         return gnf_parser_bad(parser, stage->at, "x has %d spatial sizes\1allowed are %d",
                               problem->spatial_rank, rank);
+    return GNF_OK;
+}
+
+/* The tail sees linear's output as its input. */
+static gnf_status apply_linear(const struct gnf_parser *parser, int64_t out, int at)
+{
+    struct gnf_problem *problem = parser->problem;
+    int64_t most = INT64_MAX / (problem->channels * (int64_t)gnf_dtype_size(problem->dtype));
+    if (out > most) {
+        gnf_parser_bad(parser, at,
+                       "out = %" PRId64 "\1allowed are 1 to %" PRId64 ": the weight's bytes must fit 63 bits",
+                       out, most);
+        return GNF_TOO_LARGE;
+    }
+    problem->inputs = problem->channels;
+    problem->channels = out;
     return GNF_OK;
 }
 
@@ -420,8 +300,10 @@ static gnf_status apply(struct gnf_parser *parser, const struct gnf_stage *stage
     struct gnf_shape *shape = &parser->shape[problem->stage_count + 1];
     const struct gnf_op *op = stage->op;
     *shape = parser->shape[problem->stage_count];
-    int out = parameter(op, "out"), kernel = parameter(op, "kernel"), groups = parameter(op, "groups");
-    int stride = parameter(op, "stride"), padding = parameter(op, "padding"), all = parameter(op, "all");
+    int out = gnf_op_parameter(op, "out"), kernel = gnf_op_parameter(op, "kernel"),
+        groups = gnf_op_parameter(op, "groups");
+    int stride = gnf_op_parameter(op, "stride"), padding = gnf_op_parameter(op, "padding"),
+        all = gnf_op_parameter(op, "all");
     if (groups >= 0) {
         problem->groups = (int64_t)stage->value[groups];
         if (shape->channels % problem->groups)
@@ -429,6 +311,8 @@ static gnf_status apply(struct gnf_parser *parser, const struct gnf_stage *stage
                                   "groups = %" PRId64 "\1allowed are divisors of C = %" PRId64,
                                   problem->groups, shape->channels);
     }
+    if (op->kind == GNF_OP_LINEAR)
+        GNF_TRY(apply_linear(parser, (int64_t)stage->value[out], at[out]));
     if (out >= 0)
         shape->channels = (int64_t)stage->value[out];
     for (int i = 0; kernel >= 0 && i < problem->spatial_rank; i++) {
@@ -464,8 +348,7 @@ static gnf_status parse_stage(struct gnf_parser *parser)
     if (stage.op->kind == GNF_OP_BINARY) {
         GNF_TRY(parse_binary(parser, &stage));
     } else {
-        GNF_TRY(parse_arguments(parser, &stage, at));
-        GNF_TRY(check_bounds(parser, &stage, at));
+        GNF_TRY(gnf_parse_arguments(parser, &stage, at));
     }
     GNF_TRY(apply(parser, &stage, at));
     for (int i = 0; i < stage.op->param_count; i++) {
@@ -543,10 +426,13 @@ gnf_status gnf_problem_take_samples(struct gnf_problem *problem, int64_t given)
 gnf_status gnf_problem_elements(const struct gnf_problem *problem, int64_t samples, int64_t *x, int64_t *y)
 {
     int64_t size = (int64_t)gnf_dtype_size(problem->dtype), bytes;
-    bool fits = !__builtin_mul_overflow(problem->channels * problem->spatial, samples, x);
-    fits = fits && !__builtin_mul_overflow(*x, size, &bytes);
+    int64_t inputs = problem->inputs ? problem->inputs : problem->channels * problem->spatial;
+    bool fits = !__builtin_mul_overflow(inputs, samples, x) && !__builtin_mul_overflow(*x, size, &bytes);
     fits = fits && !__builtin_mul_overflow(problem->y_channels, problem->y_spatial, y);
     fits = fits && !__builtin_mul_overflow(*y, samples, y) && !__builtin_mul_overflow(*y, size, &bytes);
+    /* of linear's output, and of full operands */
+    fits = fits && (!problem->inputs || (!__builtin_mul_overflow(problem->channels, samples, &bytes) &&
+                                         !__builtin_mul_overflow(bytes, size, &bytes)));
     if (!fits)
         return gnf_fail(GNF_TOO_LARGE, "N = %" PRId64 ": the bytes of x or y do not fit 63 bits", samples);
     return GNF_OK;

@@ -9,8 +9,9 @@
  *
  * Space, tab and line ends may stand between any two of these. Whole numbers are at least their default
  * (required ones 1) and at most 2147483647; the others are finite floats, above 0 for eps, and min <= max.
- * Where a size is 0 it counts as 1 for the 63 bits that the tensor's bytes must fit. nhwc is dropped where it
- * changes nothing: C or the product of the spatial sizes is 1 or less.
+ * linear stands first; its output is what the rest of the chain sees. Its words tf32 and strict exclude each
+ * other and are f32's. Where a size is 0 it counts as 1 for the 63 bits that the tensor's bytes must fit.
+ * nhwc is dropped where it changes nothing: C or the product of the spatial sizes is 1 or less.
  *
  * Canonical text: one space round "|" and "=", none elsewhere but after "," and ":" of arguments; numbers
  * with the fewest digits that give the same float32 (number.h); labels as written. Required parameters are
@@ -81,7 +82,8 @@ struct gnf_problem {
     enum gnf_dtype dtype;
     bool channels_last;
     int64_t samples;  /* N; -1 for * */
-    int64_t channels; /* C of x */
+    int64_t inputs;   /* IN: C of x where a linear comes first, else 0 */
+    int64_t channels; /* C that groupnorm sees: of x, or linear's OUT */
     int spatial_rank;
     int64_t size[GNF_MAX_SPATIAL];
     int64_t spatial; /* their product, 1 for none */
@@ -93,6 +95,7 @@ struct gnf_problem {
     struct gnf_operand operand[GNF_MAX_OPERANDS];
     int scalar_count;
     float scalar[GNF_MAX_SCALARS];
+    bool tf32;                /* linear's product may be TF32's */
     int norm;                 /* index of the groupnorm stage */
     int reduction;            /* index of the reduction stage, or -1 */
     char text[GNF_KEY_SIZE];  /* canonical text */

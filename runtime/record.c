@@ -188,6 +188,8 @@ static gnf_status take_fields(const json_t *object, struct gnf_record *record)
         GNF_TRY(take_number(object, "max_error", &record->max_error));
     GNF_TRY(take_int(object, "clock_mhz", 0, 1000000, &record->clock_mhz));
     GNF_TRY(take_date(object, record->date));
+    if (json_object_get(object, "gemm"))
+        GNF_TRY(copy_text(object, "gemm", GNF_RECORD_GEMM_SIZE - 1, true, &record->gemm));
     return json_object_get(object, "error") ? copy_text(object, "error", ERROR_MAX, false, &record->error)
                                             : GNF_OK;
 }
@@ -226,6 +228,7 @@ void gnf_record_free(struct gnf_record *record)
     free(record->key);
     free(record->problem);
     free(record->variant);
+    free(record->gemm);
     free(record->error);
     memset(record, 0, sizeof *record);
 }
@@ -320,6 +323,8 @@ gnf_status gnf_record_write(const struct gnf_record *record, char **line)
     put_whole(out, "timings", record->timings);
     put_number(out, "max_error", record->max_error, "null");
     put_whole(out, "clock_mhz", record->clock_mhz);
+    if (record->gemm && *record->gemm)
+        put_text(out, "gemm", record->gemm, GNF_RECORD_GEMM_SIZE - 1);
     put_text(out, "date", record->date, DATE_LENGTH);
     if (record->error && *record->error)
         put_text(out, "error", record->error, ERROR_MAX);

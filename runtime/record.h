@@ -6,7 +6,12 @@
 #include "driver.h"
 #include <stdbool.h>
 
-enum { GNF_RECORD_FORMAT = 1, GNF_RECORD_SOURCE_SIZE = 33, GNF_RECORD_LINE_MAX = 16384 };
+enum {
+    GNF_RECORD_FORMAT = 1,
+    GNF_RECORD_SOURCE_SIZE = 33,
+    GNF_RECORD_GEMM_SIZE = 288,
+    GNF_RECORD_LINE_MAX = 16384
+};
 
 enum gnf_record_status {
     GNF_RECORD_OK,           /* measured; `complete` tells whether with all samples */
@@ -44,6 +49,7 @@ struct gnf_record {
     int timings;               /* samples behind the median */
     double max_error;          /* |err| / max(1, |ref|); NaN: not known */
     int clock_mhz;             /* of the multiprocessors while measured; 0: not known */
+    char *gemm;                /* the algorithms of its matrix products (linear.h), NULL for none */
     char date[24];             /* 2026-11-29T18:03:11Z */
     char *error;               /* one line where the status is not OK, else NULL */
 };

@@ -91,7 +91,7 @@ static int spell(const struct gnf_problem *problem, char *out, enum spelling spe
     else if (spelling != CHAIN)
         put(&writer, "[*");
     if (spelling != CHAIN)
-        put(&writer, ",%" PRId64, problem->channels);
+        put(&writer, ",%" PRId64, problem->inputs ? problem->inputs : problem->channels);
     for (int i = 0; i < problem->spatial_rank && spelling == TEXT; i++)
         put(&writer, ",%" PRId64, problem->size[i]);
     if (spelling == KEY)

@@ -84,6 +84,7 @@ const char *gnf_status_name(gnf_status status)
         NAME(GNF_DRIVER_ERROR);
         NAME(GNF_TOO_LARGE);
         NAME(GNF_IO);
+        NAME(GNF_NO_CUBLAS);
     }
 #undef NAME
     return "GNF_UNKNOWN_STATUS"; /* a newer library's, or not a status at all */

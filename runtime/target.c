@@ -28,6 +28,15 @@ struct question {
     int capability;
 };
 
+int gnf_target_capability(const struct gnf_target *target)
+{
+    const char *digit = strchr(target->name, '_');
+    int capability = 0;
+    while (digit && *++digit >= '0' && *digit <= '9')
+        capability = capability * 10 + (*digit - '0');
+    return capability;
+}
+
 gnf_status gnf_target_request(const char *nvrtc, char **request)
 {
     const char *home = gnf_option_environment(GNF_OPTION_CUDA_HOME);

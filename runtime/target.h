@@ -11,6 +11,8 @@ struct gnf_target {
     int nvrtc;     /* version, 13000 */
 };
 
+/* 90 for "sm_90". */
+int gnf_target_capability(const struct gnf_target *target);
 /* What NVRTC is searched by, as one line: a record made by another search does not count. The caller frees
  * it. */
 gnf_status gnf_target_request(const char *nvrtc, char **request);

@@ -55,7 +55,7 @@ static int count_of(const json_t *event, const char *field)
 
 static gnf_status status_named(const char *name)
 {
-    for (gnf_status status = GNF_INVALID_ARGUMENT; status <= GNF_IO; status++)
+    for (gnf_status status = GNF_INVALID_ARGUMENT; status <= GNF_NO_CUBLAS; status++)
         if (!strcmp(name, gnf_status_name(status)))
             return status;
     return GNF_IO; /* a newer program's */
@@ -189,7 +189,7 @@ static void complete_report(struct run *run, const struct gnf_problem *problem)
 {
     gnf_tune_report *report = &run->report;
     const struct gnf_choice_request request = {
-        .context = run->context, .problem = problem, .alignment = ALIGNMENT};
+        .context = run->context, .problem = problem, .alignment = ALIGNMENT, .prepared = true};
     struct gnf_choice choice;
     if (!*report->variant && gnf_choice_make(&request, &choice) == GNF_OK) {
         snprintf(report->variant, sizeof report->variant, "%s", choice.variant->name);
@@ -327,21 +327,11 @@ void gnf_tune_forget(gnf_context *context)
     }
 }
 
-static bool is_capturing(gnf_context *context, CUstream stream)
-{
-    CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
-    CUcontext before;
-    if (!stream || gnf_current_enter(&context->driver, context->cuda, &before) != GNF_OK)
-        return false;
-    CUresult result = context->driver.cuStreamIsCapturing(stream, &capture);
-    gnf_current_leave(&context->driver, before);
-    return result != CUDA_SUCCESS || capture != CU_STREAM_CAPTURE_STATUS_NONE;
-}
-
 bool gnf_tune_on_first_use(gnf_context *context, const struct gnf_problem *problem,
                            const gnf_plan_options *options)
 {
-    if (is_capturing(context, options->stream))
+    bool capturing;
+    if (gnf_context_capturing(context, options->stream, &capturing) != GNF_OK || capturing)
         return false;
     const gnf_tune_options tune = {.size = sizeof tune, .budget = options->tune_budget};
     pthread_mutex_lock(&context->tune_lock);

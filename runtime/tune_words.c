@@ -161,6 +161,7 @@ static gnf_status add_environment(struct gnf_tune_words *words, const struct gnf
     } own[] = {
         {GNF_OPTION_CUDA_DRIVER, options->driver},
         {GNF_OPTION_NVRTC, options->nvrtc},
+        {GNF_OPTION_CUBLASLT, options->cublaslt},
         {GNF_OPTION_JIT, options->jit ? "on" : "off"},
         {GNF_OPTION_PACK_PATH, NULL},
         {GNF_OPTION_CACHE_DIR, NULL},

@@ -98,6 +98,12 @@ struct gnf_tuned_choice {
  * ones count, and where there are none either, slow ones. */
 struct gnf_tuned_choice gnf_tuned_choose(const struct gnf_tuned *tuned, const struct gnf_tuned_query *query);
 
+/* The algorithms recorded for the matrix products of a variant of this name (struct gnf_record: gemm): on the
+ * same device, of slabs of as many rows, the newest of the user's file first. NULL for none. Lives as long as
+ * *tuned, which may be NULL. */
+const char *gnf_tuned_gemm(const struct gnf_tuned *tuned, const struct gnf_problem *problem,
+                           const struct gnf_record_device *device, const struct gnf_variant *variant);
+
 /* The shipped database, embedded at build time: the files of tuning/db, one after another. */
 extern const unsigned char gnf_embedded_db[];
 extern const size_t gnf_embedded_db_size;

@@ -1,5 +1,6 @@
 /* Which variant the records speak for. */
 #define _GNU_SOURCE 1 /* qsort_r */
+#include "linear.h"
 #include "tuned_index.h"
 #include <inttypes.h>
 #include <math.h>
@@ -469,6 +470,22 @@ static void *prepare(struct search *search, int lines)
         search->by_name[i] = i;
     qsort_r(search->by_name, count, sizeof(int), by_name, (void *)search->query->candidates);
     return block;
+}
+
+const char *gnf_tuned_gemm(const struct gnf_tuned *tuned, const struct gnf_problem *problem,
+                           const struct gnf_record_device *device, const struct gnf_variant *variant)
+{
+    const char *gemm = NULL;
+    int first, lines = tuned ? gnf_tuned_range(tuned, problem->key, &first) : 0;
+    for (int i = 0; i < lines; i++) {
+        const struct gnf_tuned_item *item = tuned->sorted[first + i];
+        const struct gnf_record *record = &item->line.record;
+        if (record->gemm && !item->replaced && !strcmp(record->variant, variant->name) &&
+            gnf_slab_rows(variant, record->samples) == gnf_slab_rows(variant, problem->samples) &&
+            gnf_record_same_device(&record->device, device))
+            gemm = record->gemm;
+    }
+    return gemm;
 }
 
 struct gnf_tuned_choice gnf_tuned_choose(const struct gnf_tuned *tuned, const struct gnf_tuned_query *query)

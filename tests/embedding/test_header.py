@@ -20,7 +20,7 @@ static int on_progress(void *user, const gnf_tune_progress *progress)
 int use(void);
 int use(void)
 {
-    gnf_context_options options = {sizeof(gnf_context_options), NULL, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, GNF_LOG_ERROR, NULL};
+    gnf_context_options options = {sizeof(gnf_context_options), NULL, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, GNF_LOG_ERROR, NULL, NULL};
     gnf_tune_options tuning = {sizeof(gnf_tune_options), 3, 1.5, 0, NULL, on_progress, NULL};
     gnf_tune_report report;
     gnf_variant_info info;
@@ -33,7 +33,8 @@ int use(void)
     if (gnf_tune(NULL, NULL, &tuning, &report) != GNF_INVALID_ARGUMENT || gnf_get_variant(NULL, NULL, 0, &info) == GNF_OK)
         return 0;
     arguments.operand[GNF_MAX_OPERANDS - 1] = 0;
-    return create(&context, &options) == GNF_OK && gnf_execute(NULL, &arguments, NULL) == GNF_INVALID_ARGUMENT;
+    return create(&context, &options) == GNF_OK && gnf_execute(NULL, &arguments, NULL) == GNF_INVALID_ARGUMENT &&
+           gnf_prepare_weight(NULL, 0, 0, 0, NULL) == GNF_INVALID_ARGUMENT;
 }
 """
 # Its handles are the driver's own types.

@@ -47,8 +47,10 @@ static void test_environment(void **state)
                                    .nvrtc = "/nonexistent/libnvrtc.so.12",
                                    .cache_dir = scratch_path("cache"),
                                    .jit = "off",
-                                   .db = "elsewhere.jsonl"};
+                                   .db = "elsewhere.jsonl",
+                                   .cublaslt = "/nonexistent/libcublasLt.so.12"};
     (void)state;
+    setenv("GNFUSE_CUBLASLT", "/nonexistent/libcublasLt.so.11", 1);
     setenv("GNFUSE_CUDA_DRIVER", "/nonexistent/libcuda.so", 1);
     setenv("GNFUSE_NVRTC", "/nonexistent/libnvrtc.so.11", 1);
     setenv("GNFUSE_JIT", "on", 1);
@@ -60,10 +62,13 @@ static void test_environment(void **state)
     if (!given)
         unsetenv("GNFUSE_CUDA_DRIVER");
     unsetenv("GNFUSE_NVRTC");
+    unsetenv("GNFUSE_CUBLASLT");
     unsetenv("GNFUSE_JIT");
     assert_int_equal(count_said("variable GNFUSE_CUDA_DRIVER="), 1);
     assert_int_equal(count_said("variable GNFUSE_NVRTC=/nonexistent/libnvrtc.so.12\n"), 1);
     assert_int_equal(count_said("variable GNFUSE_NVRTC="), 1);
+    assert_int_equal(count_said("variable GNFUSE_CUBLASLT=/nonexistent/libcublasLt.so.12\n"), 1);
+    assert_int_equal(count_said("variable GNFUSE_CUBLASLT="), 1);
     assert_int_equal(count_said("variable GNFUSE_JIT=off\n"), 1);
     assert_int_equal(count_said("variable GNFUSE_JIT="), 1);
     assert_int_equal(count_said("variable GNFUSE_DB="), 0);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FAKE_LAUNCHES = 8 };
+enum { FAKE_LAUNCHES = 64 };
 
 static struct {
     atomic_int calls; /* that a capture forbids: load, unload, attributes */
@@ -19,6 +19,7 @@ static struct {
     CUresult launch_result;
     int launch_count;
     CUlaunchConfig launch[FAKE_LAUNCHES];
+    bool overlaps[FAKE_LAUNCHES]; /* programmatic stream serialization */
     struct gnf_kernel_args args[FAKE_LAUNCHES];
     char launched[FAKE_LAUNCHES][64]; /* entry names */
     CUcontext launched_in;
@@ -93,6 +94,11 @@ static CUresult fake_launch(const CUlaunchConfig *config, CUfunction function, v
     if (fake.launch_count < FAKE_LAUNCHES) {
         int i = fake.launch_count++;
         fake.launch[i] = *config;
+        fake.overlaps[i] = config->numAttrs == 1 &&
+                           config->attrs->id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION &&
+                           config->attrs->value.programmaticStreamSerializationAllowed == 1;
+        if (config->numAttrs && !fake.overlaps[i])
+            return CUDA_ERROR_INVALID_VALUE;
         memcpy(&fake.args[i], parameters[0], sizeof fake.args[i]);
         snprintf(fake.launched[i], sizeof fake.launched[i], "%s", (const char *)function);
         fake.launched_in = fake_current;

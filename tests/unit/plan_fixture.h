@@ -55,6 +55,7 @@ static const char manifest[] = MANIFEST(
 
 static const CUcontext our_context = (CUcontext)0x1000, other_context = (CUcontext)0x2000;
 static const CUstream stream = (CUstream)0x30;
+static const char *cublaslt = "/nonexistent/libcublasLt.so"; /* path for contexts opened from now on */
 static char folder[] = "/tmp/gnf_test_XXXXXX";
 static atomic_int compiles, warnings;
 
@@ -93,6 +94,7 @@ static inline gnf_context *open_context(const char *nvrtc, bool jit)
     context->options.jit = jit;
     context->options.log = (struct gnf_log){count_lines, NULL, GNF_LOG_INFO};
     assert_int_equal(gnf_compiler_create(&context->compiler, nvrtc), GNF_OK);
+    assert_int_equal(gnf_cublaslt_create(&context->cublaslt, cublaslt, NULL), GNF_OK);
     assert_int_equal(gnf_target_request(nvrtc, &context->target_request), GNF_OK);
     assert_int_equal(gnf_cache_create(&context->cache, folder, 1 << 30, &context->options.log), GNF_OK);
     load_manifest(context, manifest);

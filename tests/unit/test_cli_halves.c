@@ -94,7 +94,7 @@ static void fills_do_not_depend_on_threads(void **state)
     enum { COUNT = (1 << 20) + 77 };
     float *values = malloc(COUNT * sizeof *values);
     const struct random_recipe uniform = {.kind = RANDOM_UNIFORM};
-    random_fill(&uniform, 5, "x", GNF_F32, values, COUNT);
+    random_fill(&uniform, 5, "x", GNF_F32, values, COUNT, 0);
     uint64_t key = random_key(5, "x");
     double sum = 0, squares = 0;
     for (int i = 0; i < COUNT; i++) {
@@ -113,8 +113,8 @@ static void recipes(void **state)
     (void)state;
     enum { COUNT = 100000 };
     float *values = malloc(COUNT * sizeof *values);
-    const struct random_recipe normal = {RANDOM_NORMAL, 10000, 1, RANDOM_FINITE};
-    random_fill(&normal, 1, "x", GNF_F32, values, COUNT);
+    const struct random_recipe normal = {.kind = RANDOM_NORMAL, .mean = 10000, .spread = 1};
+    random_fill(&normal, 1, "x", GNF_F32, values, COUNT, 0);
     double sum = 0, squares = 0;
     for (int i = 0; i < COUNT; i++) {
         sum += values[i] - 10000;
@@ -123,8 +123,9 @@ static void recipes(void **state)
     assert_true(fabs(sum / COUNT) < 0.02);
     assert_true(fabs(squares / COUNT - 1) < 0.03);
 
-    const struct random_recipe constant = {RANDOM_CONSTANT, -513.3, 0, RANDOM_ONE_INF};
-    random_fill(&constant, 1, "x", GNF_F32, values, COUNT);
+    const struct random_recipe constant = {
+        .kind = RANDOM_CONSTANT, .mean = -513.3, .special = RANDOM_ONE_INF};
+    random_fill(&constant, 1, "x", GNF_F32, values, COUNT, 0);
     int infinities = 0;
     for (int i = 0; i < COUNT; i++) {
         infinities += isinf(values[i]);
@@ -133,13 +134,13 @@ static void recipes(void **state)
     assert_int_equal(infinities, 1);
 
     uint16_t halves[64];
-    const struct random_recipe nan = {RANDOM_UNIFORM, 0, 0, RANDOM_ONE_NAN};
-    random_fill(&nan, 1, "x", GNF_BF16, halves, 64);
+    const struct random_recipe nan = {.special = RANDOM_ONE_NAN};
+    random_fill(&nan, 1, "x", GNF_BF16, halves, 64, 0);
     int nans = 0;
     for (int i = 0; i < 64; i++)
         nans += isnan(bf16_to_float(halves[i]));
     assert_int_equal(nans, 1);
-    random_fill(&nan, 1, "x", GNF_F16, halves, 0); /* nothing to put it in */
+    random_fill(&nan, 1, "x", GNF_F16, halves, 0, 0); /* nothing to put it in */
     free(values);
 }
 

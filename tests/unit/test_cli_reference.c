@@ -241,9 +241,9 @@ static void samples_do_not_mix(void **state)
     struct run many, one;
     begin(&many, "f32[128,4,2] | groupnorm(2) | logsumexp");
     begin(&one, "f32[1,4,2] | groupnorm(2) | logsumexp");
-    const struct random_recipe uniform = {.kind = RANDOM_UNIFORM};
-    assert_int_equal(tensors_random(&many.tensors, &uniform, 3, false), GNF_OK);
-    assert_int_equal(tensors_random(&one.tensors, &uniform, 3, false), GNF_OK);
+    const struct tensors_recipe uniform = {.affine = false};
+    assert_int_equal(tensors_random(&many.tensors, &uniform, 3), GNF_OK);
+    assert_int_equal(tensors_random(&one.tensors, &uniform, 3), GNF_OK);
     const float *x = many.tensors.at[TENSOR_X].data;
     assert_int_equal(reference_run(&many.tensors, many.y), GNF_OK);
     for (int n = 0; n < 128; n++) {

@@ -38,6 +38,7 @@ static void test_defaults(void **state)
     assert_int_equal(gnf_options_resolve(NULL, &options), GNF_OK);
     assert_null(options.driver);
     assert_null(options.nvrtc);
+    assert_null(options.cublaslt);
     assert_null(options.pack_path);
     assert_null(options.db);
     assert_null(options.cache_dir); /* no HOME: memory only, and never the working directory */
@@ -65,12 +66,14 @@ static void test_environment_and_call(void **state)
                                  .cache_dir = "/call/cache",
                                  .pack_path = "/call/pack",
                                  .db = "/call/db",
-                                 .jit = "on"};
+                                 .jit = "on",
+                                 .cublaslt = "/call/cublaslt"};
     struct gnf_options options;
 
     (void)state;
     setenv("GNFUSE_CUDA_DRIVER", "/env/cuda", 1);
     setenv("GNFUSE_NVRTC", "/env/nvrtc", 1);
+    setenv("GNFUSE_CUBLASLT", "/env/cublaslt", 1);
     setenv("GNFUSE_CACHE_DIR", "/env/cache", 1);
     setenv("GNFUSE_PACK_PATH", "/env/a:/env/b", 1);
     setenv("GNFUSE_CACHE_LIMIT", "3", 1);
@@ -79,6 +82,7 @@ static void test_environment_and_call(void **state)
     assert_int_equal(gnf_options_resolve(NULL, &options), GNF_OK);
     assert_string_equal(options.driver, "/env/cuda");
     assert_string_equal(options.nvrtc, "/env/nvrtc");
+    assert_string_equal(options.cublaslt, "/env/cublaslt");
     assert_string_equal(options.cache_dir, "/env/cache");
     assert_string_equal(options.pack_path, "/env/a:/env/b");
     assert_string_equal(options.db, "/env/db");
@@ -89,6 +93,7 @@ static void test_environment_and_call(void **state)
     assert_int_equal(gnf_options_resolve(&given, &options), GNF_OK);
     assert_string_equal(options.driver, "/call/cuda");
     assert_string_equal(options.nvrtc, "/call/nvrtc");
+    assert_string_equal(options.cublaslt, "/call/cublaslt");
     assert_string_equal(options.cache_dir, "/call/cache");
     assert_string_equal(options.pack_path, "/call/pack");
     assert_string_equal(options.db, "/call/db");
@@ -312,7 +317,7 @@ static void test_message(void **state)
 static void test_names(void **state)
 {
     (void)state;
-    for (int status = GNF_OK; status <= GNF_IO; status++)
+    for (int status = GNF_OK; status <= GNF_NO_CUBLAS; status++)
         assert_memory_equal(gnf_status_name((gnf_status)status), "GNF_", 4);
     assert_string_equal(gnf_status_name(GNF_NOT_PREPARED), "GNF_NOT_PREPARED");
     assert_string_equal(gnf_status_name((gnf_status)999), "GNF_UNKNOWN_STATUS");

@@ -26,6 +26,19 @@ static const char manifest[] =
     "\"parts\":[1],\"block\":32,\"shared\":262144,\"unit\":\"group\",\"units_per_block\":1,\"span\":"
     "\"spatial\","
     "\"tile\":5,\"cap\":2147483647}]}]},"
+    "{\"key\":\"f32 | linear\",\"generic\":true,\"variants\":[{\"name\":\"fp16x3.s2\",\"strategy\":\"s\","
+    "\"parameters\":{},\"alignment\":4,\"capability\":80,\"workspace\":0,\"group_max\":0,"
+    "\"product\":{\"method\":\"fp16x3\",\"weights\":\"each\",\"chunks\":2,\"sums\":3,\"least\":17,\"most\":"
+    "99,"
+    "\"samples_max\":200,\"inputs_max\":4096},\"kernels\":["
+    "{\"entry\":\"gnf_w\",\"role\":\"weights\",\"parts\":[0],\"block\":32,\"shared\":0,\"unit\":\"channel\","
+    "\"units_per_block\":1,\"span\":\"none\",\"tile\":1,\"cap\":1},"
+    "{\"entry\":\"gnf_x\",\"role\":\"inputs\",\"parts\":[0],\"block\":32,\"shared\":0,\"unit\":\"sample\","
+    "\"units_per_block\":1,\"span\":\"none\",\"tile\":1,\"cap\":1},"
+    "{\"entry\":\"gnf_p\",\"role\":\"product\",\"parts\":[0],\"block\":32,\"shared\":0,\"unit\":\"sample\","
+    "\"units_per_block\":64,\"span\":\"channels\",\"tile\":64,\"cap\":9},"
+    "{\"entry\":\"gnf_t\",\"role\":\"tail\",\"parts\":[0],\"block\":32,\"shared\":0,\"unit\":\"group\","
+    "\"units_per_block\":1,\"span\":\"none\",\"tile\":1,\"cap\":1}]}]},"
     "{\"key\":\"f32 | "
     "groupnorm\",\"generic\":true,\"variants\":[{\"name\":\"generic.t32\",\"strategy\":\"generic\","
     "\"parameters\":{\"threads\":32},\"alignment\":4,\"capability\":70,\"workspace\":0,\"group_max\":0,"
@@ -88,9 +101,52 @@ static void good_pack(void **state)
     assert_true(variant->generic);
     assert_int_equal(variant->kernel[0].span, GNF_SPAN_SAMPLE);
     assert_string_equal(gnf_pack_entry(pack, 0, &variant, &count), "f32 | groupnorm");
-    assert_string_equal(gnf_pack_entry(pack, 1, &variant, &count), "f32[*,8,4] | groupnorm(2)");
-    assert_null(gnf_pack_entry(pack, 2, &variant, &count));
+    assert_string_equal(gnf_pack_entry(pack, 1, &variant, &count), "f32 | linear");
+    assert_string_equal(gnf_pack_entry(pack, 2, &variant, &count), "f32[*,8,4] | groupnorm(2)");
+    assert_null(gnf_pack_entry(pack, 3, &variant, &count));
     assert_null(gnf_pack_entry(pack, -1, &variant, &count));
+    gnf_pack_free(pack);
+}
+
+static void check_product(const struct gnf_pack *pack)
+{
+    int count;
+    const struct gnf_variant *variant = gnf_pack_find(pack, "f32 | linear", &count);
+    const struct gnf_product *product = &variant->product;
+    assert_int_equal(count, 1);
+    assert_int_equal(product->method, GNF_METHOD_FP16X3);
+    assert_int_equal(product->weights, GNF_WEIGHTS_EACH);
+    assert_int_equal(product->chunks, 2);
+    assert_int_equal(product->sums, 3);
+    assert_int_equal(product->least, 17);
+    assert_int_equal(product->most, 99);
+    assert_int_equal(product->samples_max, 200);
+    assert_int_equal(product->inputs_max, 4096);
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(variant->kernel[i].role, GNF_ROLE_WEIGHTS + i);
+    assert_int_equal(variant->kernel[0].unit, GNF_UNIT_CHANNEL);
+    assert_int_equal(variant->kernel[2].span, GNF_SPAN_CHANNELS);
+    /* without a product there are only tails, said or not */
+    variant = gnf_pack_find(pack, "f32[*,8,4] | groupnorm(2)", &count);
+    assert_int_equal(variant[1].product.method, GNF_METHOD_NONE);
+    assert_int_equal(variant[1].kernel[0].role, GNF_ROLE_TAIL);
+    assert_int_equal(variant[1].kernel[1].role, GNF_ROLE_TAIL);
+}
+
+/* Roles and products, as read and as written back. */
+static void products(void **state)
+{
+    struct gnf_pack *pack, *again;
+    void *data;
+    size_t size;
+    (void)state;
+    assert_int_equal(read_text(&pack, manifest, strlen(manifest)), GNF_OK);
+    check_product(pack);
+    assert_int_equal(gnf_pack_write(pack, &data, &size), GNF_OK);
+    assert_int_equal(gnf_pack_read(&again, data, size, "again"), GNF_OK);
+    check_product(again);
+    free(data);
+    gnf_pack_free(again);
     gnf_pack_free(pack);
 }
 
@@ -149,7 +205,7 @@ static void source_hash(void **state)
 static void refused(const char *old, const char *new, const char *const words[4])
 {
     struct gnf_pack *pack;
-    char text[4096];
+    char text[8192];
     const char *at = strstr(manifest, old);
     assert_non_null(at);
     int length =
@@ -210,6 +266,27 @@ static void bad_fields(void **state)
         {"\"cap\":1", "\"cap\":0", {"cap = 0"}},
         {"\"cap\":7", "\"cap\":7,\"cap\":7", {"JSON"}},
         {"{\"format\"", "[{\"format\"", {"JSON"}},
+        {"\"product\":{", "\"product\":7,\"other\":{", {"fp16x3.s2", "product is of another type"}},
+        {"\"product\":{", "\"produce\":{", {"fp16x3.s2", "product is missing"}},
+        {"\"method\":\"fp16x3\"", "\"method\":\"fp16x2\"", {"method = 'fp16x2'"}},
+        {"\"method\":\"fp16x3\"", "\"method\":\"own\"", {"kernels are not those of its product"}},
+        {"\"method\":\"fp16x3\"", "\"method\":\"fp16x1\"", {"chunks = 2: allowed are 1"}},
+        {"\"weights\":\"each\"", "\"weights\":\"some\"", {"weights = 'some'"}},
+        {"\"weights\":\"each\"", "\"weights\":\"given\"", {"weights are not those of its product"}},
+        {"\"chunks\":2", "\"chunks\":0", {"chunks = 0: allowed are 1 to 16"}},
+        {"\"chunks\":2,\"sums\":3", "\"chunks\":3,\"sums\":4", {"chunks = 3"}},
+        {"\"sums\":3", "\"sums\":2", {"sums = 2: allowed is 3"}},
+        {"\"sums\":3", "\"sums\":18", {"sums = 18: allowed are 1 to 17"}},
+        {"\"least\":17", "\"least\":-1", {"least = -1"}},
+        {"\"most\":99", "\"most\":\"99\"", {"most is of another type"}},
+        {"\"samples_max\":200,", "", {"samples_max is missing"}},
+        {"\"inputs_max\":4096", "\"inputs_max\":-1", {"inputs_max = -1"}},
+        {"\"role\":\"weights\"", "\"role\":\"weight\"", {"kernel 0", "role = 'weight'"}},
+        {"\"role\":\"weights\"", "\"role\":\"inputs\"", {"kernels are not those of its product"}},
+        {"\"role\":\"inputs\"", "\"role\":\"tail\"", {"kernel 2 is out of order"}},
+        {"\"role\":\"product\"", "\"role\":\"inputs\"", {"kernels are not those of its product"}},
+        {"\"role\":\"tail\"", "\"role\":\"product\"", {"no tail"}},
+        {"\"unit\":\"channel\"", "\"unit\":\"channels\"", {"unit = 'channels'"}},
     };
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
@@ -344,9 +421,9 @@ static void files(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(good_pack), cmocka_unit_test(source_hash),      cmocka_unit_test(bad_fields),
-        cmocka_unit_test(damage),    cmocka_unit_test(mutated_manifest), cmocka_unit_test(hostile_sizes),
-        cmocka_unit_test(files),
+        cmocka_unit_test(good_pack),     cmocka_unit_test(products), cmocka_unit_test(source_hash),
+        cmocka_unit_test(bad_fields),    cmocka_unit_test(damage),   cmocka_unit_test(mutated_manifest),
+        cmocka_unit_test(hostile_sizes), cmocka_unit_test(files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

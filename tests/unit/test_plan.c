@@ -9,6 +9,7 @@ static struct gnf_choice choose(int64_t samples, unsigned alignment, int capabil
     struct gnf_pack *pack;
     struct gnf_problem problem;
     struct gnf_device device = {.name = "d", .capability = capability, .multiprocessors = multiprocessors};
+    const struct gnf_terms terms = {.alignment = alignment};
     struct gnf_choice choice;
     size_t size;
     int count;
@@ -20,7 +21,7 @@ static struct gnf_choice choose(int64_t samples, unsigned alignment, int capabil
     assert_int_equal(gnf_problem_parse("f32[*,64,10,10] | groupnorm(8) | relu", &problem), GNF_OK);
     assert_int_equal(gnf_problem_set_samples(&problem, samples), GNF_OK);
     const struct gnf_variant *variants = gnf_pack_find(pack, problem.key, &count);
-    expect(gnf_choice_default(&choice, pack, variants, count, &problem, alignment, &device), GNF_OK, NULL);
+    expect(gnf_choice_default(&choice, pack, variants, count, &problem, &terms, &device), GNF_OK, NULL);
     variant = *choice.variant;
     snprintf(name, sizeof name, "%s", variant.name);
     variant.name = name;
@@ -49,8 +50,10 @@ static void default_rule(void **state)
 static void little_blocks(void **state)
 {
     const struct gnf_device device = {.name = "d", .capability = 90, .multiprocessors = 132};
-    struct gnf_kernel whole = {.units_per_block = 1, .tile = 1, .cap = 1};
-    struct gnf_kernel tiles = {.units_per_block = 1, .tile = 1000, .cap = 100, .span = GNF_SPAN_GROUP};
+    const struct gnf_terms terms = {.alignment = 16};
+    struct gnf_kernel whole = {.role = GNF_ROLE_TAIL, .units_per_block = 1, .tile = 1, .cap = 1};
+    struct gnf_kernel tiles = {
+        .role = GNF_ROLE_TAIL, .units_per_block = 1, .tile = 1000, .cap = 100, .span = GNF_SPAN_GROUP};
     const struct gnf_variant variants[] = {
         {.name = "whole", .alignment = 4, .kernel_count = 1, .kernel = {whole}},
         {.name = "tiles", .alignment = 4, .kernel_count = 1, .kernel = {tiles}},
@@ -60,19 +63,20 @@ static void little_blocks(void **state)
     (void)state;
     assert_int_equal(gnf_problem_parse("f32[50,8,1536] | groupnorm(1)", &problem),
                      GNF_OK); /* 48 KiB a block */
-    expect(gnf_choice_default(&choice, NULL, variants, 2, &problem, 16, &device), GNF_OK, NULL);
+    expect(gnf_choice_default(&choice, NULL, variants, 2, &problem, &terms, &device), GNF_OK, NULL);
     assert_string_equal(choice.variant->name, "whole");
     assert_int_equal(gnf_problem_parse("f32[50,8,1537] | groupnorm(1)", &problem), GNF_OK);
-    expect(gnf_choice_default(&choice, NULL, variants, 2, &problem, 16, &device), GNF_OK, NULL);
+    expect(gnf_choice_default(&choice, NULL, variants, 2, &problem, &terms, &device), GNF_OK, NULL);
     assert_string_equal(choice.variant->name, "tiles");
     assert_int_equal(gnf_problem_parse("f32[66,8,1537] | groupnorm(1)", &problem), GNF_OK);
-    expect(gnf_choice_default(&choice, NULL, variants, 2, &problem, 16, &device), GNF_OK, NULL);
+    expect(gnf_choice_default(&choice, NULL, variants, 2, &problem, &terms, &device), GNF_OK, NULL);
     assert_string_equal(choice.variant->name, "whole");
 }
 
 static void sizes(void **state)
 {
-    struct gnf_kernel kernel = {.units_per_block = 1, .tile = 300, .cap = 8, .span = GNF_SPAN_GROUP};
+    struct gnf_kernel kernel = {
+        .role = GNF_ROLE_TAIL, .units_per_block = 1, .tile = 300, .cap = 8, .span = GNF_SPAN_GROUP};
     struct gnf_variant variant = {.name = "v", .workspace = 12, .kernel_count = 1, .kernel = {kernel}};
     struct gnf_choice choice = {.variant = &variant};
     struct gnf_problem problem;
@@ -175,7 +179,8 @@ static void refusals(void **state)
 #define REFUSED(problem, status, words)                                                                      \
     expect(gnf_plan_create(&plan, context, problem, &options), status, words)
     REFUSED("f32[2,4] | softmaks", GNF_INVALID_PROBLEM, "softmaks");
-    REFUSED("f32[2,6] | linear(6) | groupnorm(2)", GNF_NOT_SUPPORTED, "\n             ^");
+    REFUSED("f32[2,6,9,9] | conv2d(6, 3) | groupnorm(2)", GNF_NOT_SUPPORTED, "\n                 ^");
+    REFUSED("f32[2,6] | linear(6) | groupnorm(2)", GNF_NO_KERNEL, "'f32 | linear | groupnorm'");
     REFUSED("f32[2,6] | groupnorm(2) | mean(all)", GNF_NOT_SUPPORTED, "stage 'mean'");
     REFUSED("f32[2,6] | groupnorm(2) | mish", GNF_NO_KERNEL, "gnfuse-gen 'f32[2,6] | groupnorm(2) | mish'");
     REFUSED("f32[2,6] | groupnorm(2) | mish", GNF_NO_KERNEL, "'f32 | groupnorm | mish'");
@@ -188,6 +193,9 @@ static void refusals(void **state)
     options.samples = INT64_MAX / 16;
     REFUSED("f32[*,6] | groupnorm(2) | relu", GNF_TOO_LARGE, "63 bits");
     options.samples = 0;
+    options.prepared = 2;
+    REFUSED(text, GNF_INVALID_ARGUMENT, "prepared = 2: allowed are 0 and 1");
+    options.prepared = 0;
     options.alignment = 12;
     REFUSED(text, GNF_INVALID_ARGUMENT, "alignment = 12");
     options.alignment = 2;

@@ -78,6 +78,34 @@ static void writes_what_it_reads(void **state)
     }
 }
 
+/* Most records have none; what it says is looked at where it is used. */
+static void algorithms(void **state)
+{
+    char line[2048], wide[400], *written;
+    const char *at = strstr(good, "\"date\"");
+    struct gnf_record record = read_good(good), back;
+    (void)state;
+    assert_null(record.gemm);
+    record.gemm = strdup("130101:00ff,0102");
+    assert_int_equal(gnf_record_write(&record, &written), GNF_OK);
+    scratch_assert_contains(written, "\"clock_mhz\":1980,\"gemm\":\"130101:00ff,0102\",\"date\":");
+    back = read_good(written);
+    assert_string_equal(back.gemm, record.gemm);
+    free(written);
+    gnf_record_free(&record);
+    gnf_record_free(&back);
+    snprintf(line, sizeof line, "%.*s\"gemm\":7,%s", (int)(at - good), good, at);
+    assert_int_equal(gnf_record_read(&record, line, strlen(line)), GNF_INVALID_ARGUMENT);
+    assert_string_equal(gnf_error_message(), "gemm is of another type: allowed is a string");
+    memset(wide, 'a', sizeof wide);
+    for (int length = GNF_RECORD_GEMM_SIZE - 1; length <= GNF_RECORD_GEMM_SIZE; length++) {
+        snprintf(line, sizeof line, "%.*s\"gemm\":\"%.*s\",%s", (int)(at - good), good, length, wide, at);
+        gnf_status status = gnf_record_read(&record, line, strlen(line));
+        assert_int_equal(status, length < GNF_RECORD_GEMM_SIZE ? GNF_OK : GNF_INVALID_ARGUMENT);
+        gnf_record_free(&record);
+    }
+}
+
 /* Whatever a message or a device's name holds, the line can be read again. */
 static void hard_texts(void **state)
 {
@@ -345,6 +373,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fields),
         cmocka_unit_test(writes_what_it_reads),
+        cmocka_unit_test(algorithms),
         cmocka_unit_test(hard_texts),
         cmocka_unit_test(bad_fields),
         cmocka_unit_test(unknown_fields),

@@ -51,7 +51,8 @@ typedef enum gnf_status {
     GNF_OUT_OF_MEMORY = 12,   /* host or device memory */
     GNF_DRIVER_ERROR = 13,    /* the driver reported an error; the message names call and code */
     GNF_TOO_LARGE = 14,       /* a product of sizes does not fit 63 bits or the device */
-    GNF_IO = 15               /* a file could not be read or written */
+    GNF_IO = 15,              /* a file could not be read or written */
+    GNF_NO_CUBLAS = 16        /* the variant asked for needs cuBLASLt, which cannot be loaded */
 } gnf_status;
 
 typedef enum gnf_log_level {
@@ -88,6 +89,7 @@ typedef struct gnf_context_options {
     void *log_user;
     gnf_log_level log_level; /* GNFUSE_LOG=error|warning|info|debug; default warning when log is given */
     const char *db;          /* tuning database; GNFUSE_DB; default $XDG_CONFIG_HOME/gnfuse/tuned.jsonl */
+    const char *cublaslt;    /* path of cuBLASLt; GNFUSE_CUBLASLT; default: searched as NVRTC is */
 } gnf_context_options;
 
 /* Zero means the default in every field but size. */
@@ -100,16 +102,18 @@ typedef struct gnf_plan_options {
     int tune; /* 1: where no exact record is known and the stream does not capture, gnf_tune() first (seconds,
                  in a child process), once a context for a problem and N; a failure is a warning in the log */
     double tune_budget; /* seconds for that; 0: as long as it takes */
+    int prepared; /* 1: executions of a problem with linear bring a weight from gnf_prepare_weight(), which
+                     allows faster variants; 0: they bring the weight alone */
 } gnf_plan_options;
 
 enum { GNF_MAX_OPERANDS = 6 };
 
 /* Device addresses for one execution; the caller owns all of them. Tensors are dense in the layout that the
- * problem names, in its dtype (gamma, beta and operands too). Shapes: x [N, C, spatial...]; y the same, or
- * with C = 1 after a reduction over channels; gamma and beta [C], 0 for all ones and all zeros; operand[i] is
- * the i-th distinct tensor name in the problem text: [N, C, spatial...] (full), [C] (channel) or one element
- * (scalar). Without a reduction y may equal x or a full operand (same bits as out of place); other overlap is
- * refused. */
+ * problem names, in its dtype (gamma, beta, weight, bias and operands too). Shapes: x [N, C, spatial...]; y
+ * the same, or with C = 1 after a reduction over channels; gamma and beta [C], 0 for all ones and all zeros;
+ * operand[i] is the i-th distinct tensor name in the problem text: [N, C, spatial...] (full), [C] (channel)
+ * or one element (scalar). Without a reduction y may equal x or a full operand (same bits as out of place);
+ * other overlap is refused. */
 typedef struct gnf_arguments {
     size_t size; /* sizeof(gnf_arguments) */
     uint64_t x, y;
@@ -117,6 +121,9 @@ typedef struct gnf_arguments {
     uint64_t operand[GNF_MAX_OPERANDS];
     uint64_t workspace; /* gnf_plan_workspace_size() bytes, aligned to 16; 0 where that is 0 */
     size_t workspace_size;
+    uint64_t weight, bias; /* of linear: [OUT, IN] and [OUT]; bias 0 for all zeros. x is [N, IN] then, all
+                              else has C = OUT, and y may be a full operand but not x */
+    uint64_t prepared;     /* what gnf_prepare_weight() filled; 0 where the plan's prepared_size is 0 */
 } gnf_arguments;
 
 /* What a plan chose. Strings live as long as the plan. */
@@ -134,6 +141,7 @@ typedef struct gnf_plan_info {
     int registers;         /* a thread, largest over the kernels */
     int shared_bytes;      /* dynamic shared memory a block, largest over the kernels */
     double recorded_us;    /* time of the record it rests on; 0 without one */
+    size_t prepared_size;  /* bytes that gnf_prepare_weight() fills; 0: the weight is taken as it is */
 } gnf_plan_info;
 
 /* One variant that the loaded packs have for a problem. Strings live as long as the context. */
@@ -172,10 +180,10 @@ typedef struct gnf_tune_options {
 } gnf_tune_options;
 
 typedef struct gnf_tune_report {
-    size_t size;                 /* in: sizeof(gnf_tune_report) */
-    char variant[128];           /* the one that plans take from now on */
-    char default_variant[128];   /* the default rule's */
-    double time_us, default_us;  /* 0: not known */
+    size_t size;                /* in: sizeof(gnf_tune_report) */
+    char variant[128];          /* the one that plans (with linear: for a prepared weight) take from now on */
+    char default_variant[128];  /* the default rule's */
+    double time_us, default_us; /* 0: not known */
     int measured, known, failed; /* variants: measured now, known before, wrong or impossible */
     int complete;                /* 0: cut by budget or callback */
 } gnf_tune_report;
@@ -206,7 +214,8 @@ GNF_API gnf_status gnf_context_load_pack_memory(gnf_context *context, const void
  * loaded, returns GNF_NOT_PREPARED, touches nothing, and the capture stays valid. *plan is NULL on failure.
  * Returns GNF_INVALID_ARGUMENT, GNF_INVALID_PROBLEM, GNF_TOO_LARGE, GNF_NOT_SUPPORTED, GNF_NO_KERNEL,
  * GNF_NOT_PREPARED, GNF_NOT_COMPILED, GNF_NO_COMPILER, GNF_COMPILE_FAILED, GNF_DRIVER_ERROR,
- * GNF_OUT_OF_MEMORY. */
+ * GNF_OUT_OF_MEMORY; GNF_NO_CUBLAS for a named variant only: others give way to kernels of our own, with a
+ * warning in the log. */
 GNF_API gnf_status gnf_plan_create(gnf_plan **plan, gnf_context *context, const char *problem,
                                    const gnf_plan_options *options);
 GNF_API void gnf_plan_destroy(gnf_plan **plan);
@@ -217,6 +226,15 @@ GNF_API gnf_status gnf_plan_get_info(const gnf_plan *plan, gnf_plan_info *info);
  * be captured in a graph. For N = 0 (or no spatial element) it succeeds and launches nothing. Returns
  * GNF_INVALID_ARGUMENT, GNF_DRIVER_ERROR, GNF_OUT_OF_MEMORY (the driver's). */
 GNF_API gnf_status gnf_execute(const gnf_plan *plan, const gnf_arguments *arguments, gnf_stream stream);
+
+/* Enqueues what the plan's variant wants done once for a weight: `weight` is [OUT, IN] as in gnf_arguments,
+ * `prepared` is gnf_plan_info.prepared_size bytes of the caller's, aligned to 16, for use as
+ * gnf_arguments.prepared by any plan of the same problem at any N, on this context, until the weight changes
+ * (a plan of a variant asked for by name may want it in another form: prepare with such a plan for itself).
+ * The weight itself is still needed by each execution. Nothing to do (and GNF_OK) where prepared_size is 0.
+ * Returns GNF_INVALID_ARGUMENT, GNF_DRIVER_ERROR. Thread-safety: safe; may be captured. */
+GNF_API gnf_status gnf_prepare_weight(const gnf_plan *plan, uint64_t weight, uint64_t prepared,
+                                      size_t prepared_size, gnf_stream stream);
 
 /* The i-th variant for the problem, in the packs' order, each name once; GNF_INVALID_ARGUMENT past the last
  * one. Returns also GNF_INVALID_PROBLEM, GNF_NOT_SUPPORTED, GNF_NO_KERNEL. Thread-safety: safe. */

@@ -1,0 +1,121 @@
+/* A context on the fake driver and the stub of cuBLASLt, with a pack of products and tails. */
+#ifndef GNF_LINEAR_FIXTURE_H
+#define GNF_LINEAR_FIXTURE_H
+
+#include "linear.h"
+#include "plan_fixture.h"
+#include "stub_cublaslt.h"
+#include <dlfcn.h>
+
+/* clang-format off */
+#define STEP(role, name, unit, units_per_block, span, tile, cap) \
+    "{\"role\":\"" role "\",\"entry\":\"" name "\",\"parts\":[0],\"block\":128,\"shared\":0,\"unit\":\"" unit \
+    "\",\"units_per_block\":" #units_per_block ",\"span\":\"" span "\",\"tile\":" #tile ",\"cap\":" #cap "}"
+#define PRODUCT(method, weights, chunks, sums, least, most, samples_max) \
+    "{\"method\":\"" method "\",\"weights\":\"" weights "\",\"chunks\":" #chunks ",\"sums\":" #sums ",\"least\":" #least \
+    ",\"most\":" #most ",\"samples_max\":" #samples_max "}"
+#define LINEAR(name, alignment, workspace, product, kernels) \
+    "{\"name\":\"" name "\",\"strategy\":\"s\",\"parameters\":{},\"alignment\":" #alignment ",\"capability\":70," \
+    "\"workspace\":" #workspace ",\"group_max\":0,\"product\":" product ",\"kernels\":[" kernels "]}"
+#define TAIL4 STEP("tail", "k_tail4", "group", 4, "none", 1, 1)
+#define TAIL1 STEP("tail", "k_tail1", "group", 1, "none", 1, 1)
+#define SPLIT \
+    STEP("weights", "k_splitw", "channel", 1, "none", 1, 1) "," STEP("inputs", "k_splitx", "sample", 1, "none", 1, 1) \
+    "," STEP("product", "k_repair", "sample", 64, "channels", 32, 1000000) ","
+#define WGMMA \
+    STEP("weights", "k_tilew", "channel", 1, "none", 1, 1) "," STEP("inputs", "k_tilex", "sample", 1, "none", 1, 1) \
+    ",{\"role\":\"product\",\"entry\":\"k_wgmma\",\"parts\":[0],\"block\":288,\"shared\":196672,\"unit\":\"sample\"," \
+    "\"units_per_block\":128,\"span\":\"channels\",\"tile\":128,\"cap\":1000000,\"exact\":true,\"cluster\":2}," \
+    STEP("product", "k_repair", "sample", 64, "channels", 128, 1000000) ","
+#define EXACT(name, alignment, product, kernels) \
+    "{\"name\":\"" name "\",\"strategy\":\"s\",\"parameters\":{},\"alignment\":" #alignment ",\"capability\":90," \
+    "\"exact\":true,\"workspace\":0,\"group_max\":0,\"product\":" product ",\"kernels\":[" kernels "]}"
+#define YIELDING \
+    "{\"method\":\"fp16x3\",\"weights\":\"prepared\",\"chunks\":2,\"sums\":3,\"least\":17,\"most\":0,\"samples_max\":0," \
+    "\"yields\":true}"
+#define FFMA STEP("product", "k_ffma", "sample", 64, "channels", 64, 1000000)
+
+static const char linear_text[] = "f32[100,300] | linear(64) | groupnorm(8) | add(r: full)";
+static const char linear_manifest[] = MANIFEST(
+    ENTRY("f32[*,300,1] | linear(64) | groupnorm(8) | add($0:full)", "false",
+        LINEAR("dot.n1.four", 16, 0, PRODUCT("own", "given", 1, 1, 1, 1, 1),
+               STEP("product", "k_dot", "channel", 8, "none", 1, 1) "," TAIL4) ","
+        LINEAR("fp16x3.s2.four", 16, 0, PRODUCT("fp16x3", "prepared", 2, 3, 17, 0, 0), SPLIT TAIL4) ","
+        LINEAR("fp16x3.s2.one", 4, 0, PRODUCT("fp16x3", "prepared", 2, 3, 17, 0, 0), SPLIT TAIL1) ","
+        LINEAR("fp16x3.s2.each.four", 16, 0, PRODUCT("fp16x3", "each", 2, 3, 128, 0, 0), SPLIT TAIL4) ","
+        LINEAR("sgemm.four", 16, 0, PRODUCT("direct", "given", 1, 1, 17, 0, 0), TAIL4) ","
+        LINEAR("sgemm.one", 4, 0, PRODUCT("direct", "given", 1, 1, 17, 0, 0), TAIL1) ","
+        LINEAR("tf32.four", 16, 0, PRODUCT("tf32", "given", 1, 1, 17, 0, 0), TAIL4) ","
+        LINEAR("ffma.split", 4, 12, PRODUCT("own", "given", 1, 1, 1, 0, 0),
+               FFMA "," STEP("tail", "k_statistics", "group", 1, "group", 3, 8) ","
+               STEP("tail", "k_apply", "sample", 1, "none", 1, 1))) ","
+    ENTRY("f32[*,300,1] | linear(64, tf32) | groupnorm(8)", "false",
+        LINEAR("fp16x1.one", 4, 0, PRODUCT("fp16x1", "prepared", 1, 1, 17, 0, 0), SPLIT TAIL1) ","
+        LINEAR("tf32.one", 4, 0, PRODUCT("tf32", "given", 1, 1, 17, 0, 0), TAIL1) ","
+        LINEAR("fp16x3.s2.four", 16, 0, PRODUCT("fp16x3", "prepared", 2, 3, 17, 0, 0), SPLIT TAIL4)) ","
+    ENTRY("f32[*,300,1] | linear(300) | groupnorm(3)", "false",
+        EXACT("wgmma.k256.four", 16, PRODUCT("wgmma", "prepared", 1, 1, 17, 0, 0), WGMMA TAIL4) ","
+        EXACT("wgmma.k256.one", 4, PRODUCT("wgmma", "prepared", 1, 1, 17, 0, 0), WGMMA TAIL1) ","
+        LINEAR("fp16x3.s2.four", 16, 0, YIELDING, SPLIT TAIL4) ","
+        LINEAR("fp16x3.s2.one", 4, 0, YIELDING, SPLIT TAIL1) ","
+        EXACT("wgmma.k256.each.four", 16, PRODUCT("wgmma", "each", 1, 1, 128, 0, 0), WGMMA TAIL4) ","
+        EXACT("wgmma.k256.each.one", 4, PRODUCT("wgmma", "each", 1, 1, 128, 0, 0), WGMMA TAIL1) ","
+        LINEAR("ffma.one", 4, 0, PRODUCT("own", "given", 1, 1, 1, 0, 0), FFMA "," TAIL1)) ","
+    ENTRY("f16[*,300,1] | linear(64) | groupnorm(8) | sum", "false",
+        LINEAR("gemm.one", 2, 0, PRODUCT("direct", "given", 1, 1, 17, 0, 0), TAIL1) ","
+        LINEAR("ffma.one", 2, 0, PRODUCT("own", "given", 1, 1, 1, 0, 0), FFMA "," TAIL1)) ","
+    ENTRY("f32 | linear | groupnorm", "true",
+        LINEAR("ffma.generic", 4, 0, PRODUCT("own", "given", 1, 1, 1, 0, 0), FFMA "," TAIL1) ","
+        "{\"name\":\"strange\",\"strategy\":\"s\",\"parameters\":{},\"alignment\":4,\"capability\":70,\"workspace\":0,"
+        "\"group_max\":0,\"kernels\":[" TAIL1 "]}") ","
+    ENTRY("f32[*,8,1] | groupnorm(8)", "false",
+        LINEAR("strange.one", 4, 0, PRODUCT("own", "given", 1, 1, 1, 0, 0), FFMA "," TAIL1)));
+/* clang-format on */
+
+static const char *nvrtc_path, *stub_path;
+static struct stub_cublaslt *stub;
+
+static inline gnf_context *open_linear(void)
+{
+    setenv("STUB_NVRTC_ARCHS", "89,90", 1);
+    cublaslt = stub_path;
+    gnf_context *context = open_context(nvrtc_path, true);
+    context->device.driver_version = 12030;
+    load_manifest(context, linear_manifest);
+    *stub = (struct stub_cublaslt){
+        .algorithms = 3, .broken = -1, .workspace = 1000, .launches = &fake.launch_count};
+    return context;
+}
+
+/* And that nothing of cuBLASLt's is left. */
+static inline void close_linear(gnf_context *context)
+{
+    gnf_context_destroy(&context);
+    assert_int_equal(stub->alive, 0);
+}
+
+static inline bool open_stub(int count, char **arguments)
+{
+    if (count != 3)
+        return false;
+    nvrtc_path = arguments[1];
+    stub_path = arguments[2];
+    void *library = dlopen(stub_path, RTLD_NOW);
+    stub = library ? dlsym(library, "stub_cublaslt") : NULL;
+    return stub != NULL;
+}
+
+static inline gnf_plan *plan_at(gnf_context *context, const char *problem, int64_t samples, int prepared)
+{
+    const gnf_plan_options options = {.size = sizeof options, .samples = samples, .prepared = prepared};
+    return plan_for(context, problem, &options);
+}
+
+static inline void takes(const gnf_plan *plan, const char *variant)
+{
+    gnf_plan_info info = {.size = sizeof info};
+    assert_int_equal(gnf_plan_get_info(plan, &info), GNF_OK);
+    assert_string_equal(info.variant, variant);
+}
+
+#endif
