@@ -35,13 +35,17 @@ static gnf_status run_once(struct session *session, const struct tensors *tensor
 
 static gnf_status measure(struct row *row, struct session *session, const struct tensors *tensors)
 {
-    const gnf_plan_options options = {.size = sizeof options, .variant = session->args->variant};
+    const gnf_plan_options options = {
+        .size = sizeof options,
+        .variant = session->args->variant,
+        .prepared = !session->args->each_weight,
+    };
     gnf_plan_info info = {.size = sizeof info};
     gnf_plan *plan;
     GNF_TRY(gnf_plan_create(&plan, session->context, row->problem.text, &options));
     gnf_status status = gnf_plan_get_info(plan, &info);
     row->timed = measurable_clock(session->simulated);
-    row->bytes = tensors_bytes(tensors);
+    row->bytes = tensors_bytes(tensors, false);
     if (status == GNF_OK) {
         snprintf(row->variant, sizeof row->variant, "%s", info.variant);
         snprintf(row->match, sizeof row->match, "%s", info.match);
@@ -54,13 +58,13 @@ static gnf_status measure(struct row *row, struct session *session, const struct
 
 static gnf_status run_row(struct benching *benching, struct row *row)
 {
-    const struct random_recipe uniform = {.kind = RANDOM_UNIFORM};
+    const struct tensors_recipe uniform = {.affine = true};
     const bool given = getenv("CUDASIM_KERNELS") != NULL;
     struct tensors tensors;
     struct session session;
     progress_step(&benching->progress, "%s", row->problem.text);
     GNF_TRY(tensors_create(&tensors, &row->problem, row->problem.samples));
-    gnf_status status = tensors_random(&tensors, &uniform, benching->args->seed, true);
+    gnf_status status = tensors_random(&tensors, &uniform, benching->args->seed);
     if (status == GNF_OK)
         status = session_open(&session, benching->args, &row->problem);
     if (status == GNF_OK) {
@@ -91,6 +95,11 @@ static gnf_status print_json(const struct benching *benching)
             json_object_set_new(object, "timing_samples", json_integer(result->samples));
             json_object_set_new(object, "cold", json_boolean(result->cold));
         }
+        double flop = tensors_flop(&row->problem, row->problem.samples);
+        if (flop > 0)
+            json_object_set_new(object, "flop", json_real(flop));
+        if (flop > 0 && row->timed)
+            json_object_set_new(object, "tflops", output_number(flop / result->time_us * 1e-6));
         if (row->timed && result->copy_us > 0) {
             json_object_set_new(object, "copy_us", output_number(result->copy_us));
             json_object_set_new(object, "copy_fraction", output_number(result->copy_fraction));
@@ -118,7 +127,7 @@ static void print_text(const struct benching *benching)
         printf("time     none: this was the simulator, whose times mean nothing; each problem ran once\n");
     else if (benching->simulated)
         printf("time     simulated, no GPU's\n");
-    printf("\n%9s %7s %10s %9s %5s  %-26s %-12s problem\n", "cold", "+-", "bytes", "copy", "copy", "variant",
+    printf("\n%9s %7s %10s %9s %5s  %-36s %-12s problem\n", "cold", "+-", "bytes", "copy", "copy", "variant",
            "match");
     printf("%9s %7s %10s %9s %5s\n", "us", "us", "", "us", "%");
     for (int i = 0; i < benching->count; i++) {
@@ -134,7 +143,7 @@ static void print_text(const struct benching *benching)
             printf(" %5.0f", 100 * result->copy_fraction);
         else
             printf(" %5s", "-");
-        printf("  %-26s %-12s %s%s\n", row->variant, row->match, row->problem.text,
+        printf("  %-36s %-12s %s%s\n", row->variant, row->match, row->problem.text,
                row->timed && !result->cold ? "  (in the L2 cache: too small to be cold)" : "");
     }
     if (timed)

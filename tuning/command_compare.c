@@ -43,7 +43,11 @@ static gnf_status ask_a_plan(struct compare *compare)
     struct gnf_choice choice;
     GNF_TRY(session_open(&session, &compare->child_args, &compare->problem));
     const struct gnf_choice_request request = {
-        .context = session.context, .problem = &compare->problem, .alignment = ALIGNMENT};
+        .context = session.context,
+        .problem = &compare->problem,
+        .alignment = ALIGNMENT,
+        .prepared = true,
+    };
     if (gnf_choice_make(&request, &choice) == GNF_OK) {
         table->match = choice.match;
         mark(table, choice.variant->name, true);

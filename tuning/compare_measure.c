@@ -66,6 +66,8 @@ static gnf_status prepare(struct compare *compare)
 
 static gnf_status make_rows(struct compare *compare)
 {
+    const struct gnf_terms terms = {
+        .alignment = ALIGNMENT, .prepared = true, .no_cublaslt = compare->no_cublaslt, .named = true};
     struct compare_table *table = &compare->table;
     table->rows = calloc((size_t)table->count, sizeof *table->rows);
     if (table->rows == NULL)
@@ -82,7 +84,7 @@ static gnf_status make_rows(struct compare *compare)
             .rank = i,
             .measured = {.max_error = NAN},
         };
-        if (gnf_choice_check(&choice, &compare->problem, ALIGNMENT, &compare->facts) != GNF_OK ||
+        if (gnf_choice_check(&choice, &compare->problem, &terms, &compare->facts) != GNF_OK ||
             gnf_choice_size(&choice, &compare->problem) != GNF_OK) {
             row->reached = true;
             fail_row(row, GNF_RECORD_REFUSED, gnf_error_message());
@@ -92,14 +94,13 @@ static gnf_status make_rows(struct compare *compare)
 }
 
 /* Random tensors have no null among them, so all of them are read. */
-static gnf_status count_bytes(struct compare *compare)
+static gnf_status count_work(struct compare *compare)
 {
     struct tensors tensors;
-    GNF_TRY(tensors_create(&tensors, &compare->problem, compare->problem.samples));
-    int64_t elements = tensors.y_elements;
-    for (int i = 0; i < tensors.count; i++)
-        elements += tensors.at[i].elements;
-    compare->table.bytes = elements * (int64_t)gnf_dtype_size(compare->problem.dtype);
+    const struct gnf_problem *problem = &compare->problem;
+    GNF_TRY(tensors_create(&tensors, problem, problem->samples));
+    compare->table.bytes = tensors_bytes(&tensors, true);
+    compare->table.flop = tensors_flop(problem, problem->samples);
     tensors_free(&tensors);
     return GNF_OK;
 }
@@ -219,9 +220,13 @@ static gnf_status measure(struct work *work)
     GNF_TRY(measurer_copy(work->measurer, &table->copy_us, &bytes));
     GNF_TRY(time_rows(work, false));
     GNF_TRY(time_rows(work, true));
-    for (int i = 0; i < table->count; i++)
-        if (table->rows[i].cold.count > 0 && table->copy_us > 0)
-            table->rows[i].copy_fraction = table->copy_us / table->rows[i].cold.median_us;
+    for (int i = 0; i < table->count; i++) {
+        struct compare_row *row = &table->rows[i];
+        if (row->cold.count == 0)
+            continue;
+        row->copy_fraction = table->copy_us / row->cold.median_us;
+        row->tflops = table->flop / row->cold.median_us * 1e-6;
+    }
     return GNF_OK;
 }
 
@@ -243,6 +248,10 @@ static gnf_status describe(struct work *work)
     struct gnf_record_device device;
     GNF_TRY(measurer_device(work->measurer, &device, &table->nvrtc));
     GNF_TRY(measurer_facts(work->measurer, &compare->facts, NULL));
+    bool cublaslt = true;
+    if (compare->problem.inputs > 0)
+        GNF_TRY(measurer_cublaslt(work->measurer, &cublaslt));
+    compare->no_cublaslt = !cublaslt;
     table->simulated |= device.simulated;
     table->timed = measurable_clock(table->simulated);
     table->problem = compare->problem.text;
@@ -273,7 +282,7 @@ gnf_status compare_measure(struct compare *compare, const struct args *args)
     if (status == GNF_OK)
         status = make_rows(compare);
     if (status == GNF_OK)
-        status = count_bytes(compare);
+        status = count_work(compare);
     if (status == GNF_OK)
         status = allocate(&work, (size_t)compare->table.count);
     if (status == GNF_OK)

@@ -11,6 +11,7 @@ struct compare {
     struct session session;    /* packs and options; no device is open in this process while it measures */
     struct args child_args;    /* --pack names the generated packs too */
     struct gnf_device facts;   /* the device's, as the measuring process sees them */
+    bool no_cublaslt;          /* none can be loaded there */
     struct pack_variant *list; /* in the packs' order */
     struct compare_table table;
 };

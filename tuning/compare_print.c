@@ -43,6 +43,10 @@ static json_t *json_of(const struct compare_row *row)
         json_object_set_new(object, "timing_samples", json_integer(row->cold.count));
     if (row->copy_fraction > 0)
         json_object_set_new(object, "copy_fraction", output_number(row->copy_fraction));
+    if (row->tflops > 0)
+        json_object_set_new(object, "tflops", output_number(row->tflops));
+    if (measured->gemm[0] != '\0')
+        json_object_set_new(object, "gemm", json_string(measured->gemm));
     return object;
 }
 
@@ -59,6 +63,8 @@ gnf_status compare_print_json(const struct compare_table *table, const char *key
         table->driver, "nvrtc", table->nvrtc, "command", table->command, "variants", variants);
     if (table->copy_us > 0)
         json_object_set_new(object, "copy_us", output_number(table->copy_us));
+    if (table->flop > 0)
+        json_object_set_new(object, "flop", json_real(table->flop));
     if (table->match != NULL)
         json_object_set_new(object, "match", json_string(table->match));
     return output_json(object);
@@ -147,18 +153,27 @@ static void cell_share(const struct compare_row *row, char out[CELL])
         snprintf(out, CELL, "-");
 }
 
+static void cell_rate(const struct compare_row *row, char out[CELL])
+{
+    if (row->tflops > 0)
+        decimal(out, row->tflops);
+    else
+        snprintf(out, CELL, "-");
+}
+
 /* "±" is two bytes and one column: heads are ASCII, so that widths are bytes. */
 static const struct column columns[] = {
     {"regs", "", cell_registers},  {"spill", "B", cell_spills},     {"shared", "kB", cell_shared},
     {"occ", "%", cell_occupancy},  {"compile", "ms", cell_compile}, {"error", "", cell_error},
     {"cold", "us", cell_cold},     {"+-", "us", cell_cold_spread},  {"hot", "us", cell_hot},
-    {"+-", "us", cell_hot_spread}, {"copy", "%", cell_share},
+    {"+-", "us", cell_hot_spread}, {"copy", "%", cell_share},       {"rate", "TFLOP/s", cell_rate},
 };
 enum { COLUMNS = sizeof columns / sizeof columns[0] };
 
 struct layout {
     const struct compare_table *table;
     int name, width[COLUMNS];
+    int columns;    /* the rate is last, and only of problems with a matrix product */
     int parameters; /* columns of their own, 0 where there is no room */
     char parameter[MOST_PARAMETERS][NAME_LENGTH];
     int parameter_width[MOST_PARAMETERS];
@@ -212,7 +227,7 @@ static int full_width(const struct layout *layout)
     int width = 3 + layout->name;
     for (int k = 0; k < layout->parameters; k++)
         width += 1 + layout->parameter_width[k];
-    for (int c = 0; c < COLUMNS; c++)
+    for (int c = 0; c < layout->columns; c++)
         width += 1 + layout->width[c];
     return width;
 }
@@ -222,13 +237,15 @@ static void lay_out(struct layout *layout, bool verbose)
     const struct compare_table *table = layout->table;
     char cell[CELL];
     int length;
+    layout->columns = table->flop > 0 ? COLUMNS : COLUMNS - 1;
     if (!find_parameters(layout))
         layout->parameters = 0;
     layout->name = (int)strlen("variant");
     for (int k = 0; k < layout->parameters; k++)
         layout->parameter_width[k] = (int)strlen(layout->parameter[k]);
-    for (int c = 0; c < COLUMNS; c++)
-        layout->width[c] = (int)strlen(columns[c].head);
+    for (int c = 0; c < layout->columns; c++)
+        layout->width[c] = (int)(strlen(columns[c].head) > strlen(columns[c].unit) ? strlen(columns[c].head)
+                                                                                   : strlen(columns[c].unit));
     for (int i = 0; i < table->count; i++) {
         const struct compare_row *row = &table->rows[i];
         widen(&layout->name, (int)strlen(row->name));
@@ -236,7 +253,7 @@ static void lay_out(struct layout *layout, bool verbose)
             value_of(row->parameters, layout->parameter[k], &length);
             widen(&layout->parameter_width[k], length);
         }
-        for (int c = 0; c < COLUMNS && compare_row_ok(row); c++) {
+        for (int c = 0; c < layout->columns && compare_row_ok(row); c++) {
             columns[c].cell(row, cell);
             widen(&layout->width[c], (int)strlen(cell));
         }
@@ -251,12 +268,12 @@ static void print_head(const struct layout *layout)
     printf("   %-*s", layout->name, "variant");
     for (int k = 0; k < layout->parameters; k++)
         printf(" %*s", layout->parameter_width[k], layout->parameter[k]);
-    for (int c = 0; c < COLUMNS; c++)
+    for (int c = 0; c < layout->columns; c++)
         printf(" %*s", layout->width[c], columns[c].head);
     printf("\n   %-*s", layout->name, "");
     for (int k = 0; k < layout->parameters; k++)
         printf(" %*s", layout->parameter_width[k], "");
-    for (int c = 0; c < COLUMNS; c++)
+    for (int c = 0; c < layout->columns; c++)
         printf(" %*s", layout->width[c], columns[c].unit);
     printf("\n");
 }
@@ -281,7 +298,7 @@ static void print_row(const struct layout *layout, const struct compare_row *row
             printf("%.*s...\n", room > 3 ? room - 3 : 0, why);
         return;
     }
-    for (int c = 0; c < COLUMNS; c++) {
+    for (int c = 0; c < layout->columns; c++) {
         columns[c].cell(row, cell);
         printf(" %*s", layout->width[c], cell);
     }
@@ -303,6 +320,8 @@ static void print_summary(const struct compare_table *table)
     print_version("NVRTC", table->nvrtc);
     output_bytes(size, sizeof size, (double)table->bytes);
     printf("\nbytes    %s read and written by a launch\n", size);
+    if (table->flop > 0)
+        printf("product  %.3g GFLOP\n", 1e-9 * table->flop);
     if (table->copy_us > 0)
         printf("copy     %.2f us for as many bytes, %.0f GB/s: about the least that a kernel can take\n",
                table->copy_us, compare_gbps(table, table->copy_us));
@@ -331,6 +350,10 @@ static void print_notes(const struct compare_table *table)
     printf("spill: bytes a thread that did not fit in registers; occ: resident warps of the most that a "
            "multiprocessor takes;\nerror: largest |err| / max(1, |ref|) against float64%s\n",
            table->copy_us > 0 ? "; copy: share of the copy's bandwidth, cold" : "");
+    if (table->flop > 0)
+        printf("rate: of the matrix product, as if it took all of the cold time; its weight is the same in "
+               "every "
+               "launch, and prepared ahead\n");
     if (!table->complete)
         printf("not complete: the budget ended it\n");
 }

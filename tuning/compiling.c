@@ -84,7 +84,7 @@ static gnf_status read_answer(const json_t *answer, double *ms)
     *ms = json_number_value(json_object_get(answer, "ms"));
     if (json_is_true(json_object_get(answer, "ok")))
         return GNF_OK;
-    return gnf_fail(status > 0 && status <= GNF_IO ? (gnf_status)status : GNF_COMPILE_FAILED, "%s",
+    return gnf_fail(status > 0 && status <= GNF_NO_CUBLAS ? (gnf_status)status : GNF_COMPILE_FAILED, "%s",
                     error != NULL ? error : "the compiling process failed");
 }
 

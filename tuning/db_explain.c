@@ -42,6 +42,8 @@ static void on_record(void *user, const struct gnf_tuned_line *line, const char 
             record->date, "why", why, "taken", is_taken(why));
         if (record->time_us > 0)
             json_object_set_new(object, "time_us", output_number(record->time_us));
+        if (record->gemm != NULL)
+            json_object_set_new(object, "gemm", json_string(record->gemm));
         json_array_append_new(explaining->records, object);
         return;
     }
@@ -53,13 +55,15 @@ static void on_record(void *user, const struct gnf_tuned_line *line, const char 
         printf("\n%s\n", line->file);
     explaining->file = line->file;
     db_time_text(record->time_us, time);
-    printf("%c line %-5d %-26s %10s  ", is_taken(why) ? '*' : ' ', line->line, record->variant, time);
+    printf("%c line %-5d %-36s %10s  ", is_taken(why) ? '*' : ' ', line->line, record->variant, time);
     if (record->samples != explaining->samples)
         printf("N = %lld, ", (long long)record->samples);
     if (!gnf_record_same_device(&record->device, &explaining->device)) {
         db_device_text(&record->device, device, sizeof device);
         printf("%s, ", device);
     }
+    if (record->gemm != NULL && explaining->args->verbose)
+        printf("algorithms of cuBLASLt %.*s, ", (int)strcspn(record->gemm, ":"), record->gemm);
     printf("%s\n", why);
 }
 
@@ -69,7 +73,11 @@ static gnf_status answer(struct session *session, const struct gnf_problem *prob
         .args = session->args, .records = json_array(), .samples = problem->samples};
     gnf_record_device_of(&session->context->device, session->simulated, &explaining.device);
     struct gnf_choice_request request = {
-        .context = session->context, .problem = problem, .alignment = ALIGNMENT};
+        .context = session->context,
+        .problem = problem,
+        .alignment = ALIGNMENT,
+        .prepared = true,
+    };
     struct gnf_choice choice, standard;
     gnf_status status = gnf_choice_by_rule(&request, &standard);
     if (status == GNF_OK)

@@ -121,7 +121,7 @@ static void print_group(const struct group *group, const char *before)
     db_time_text(group->winner != NULL ? group->winner->time_us : 0, time);
     db_time_text(group->standard != NULL ? group->standard->time_us : 0, standard);
     db_device_text(&any->device, device, sizeof device);
-    printf("  %-26s %10s   default %10s   %3d records to %.10s   %s   %s\n",
+    printf("  %-36s %10s   default %10s   %3d records to %.10s   %s   %s\n",
            group->winner != NULL ? group->winner->variant : "none complete", time, standard, group->lines,
            group->date, device, group->users ? "the user's" : "shipped");
 }

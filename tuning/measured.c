@@ -13,17 +13,18 @@ double measured_number(const json_t *value)
 
 json_t *measured_write(const struct measured *measured)
 {
-    return json_pack("{s:i, s:o, s:i, s:i, s:i, s:o, s:o, s:o}", "record", (int)measured->status, "error",
-                     worker_words(measured->error), "registers", measured->registers, "spills",
+    return json_pack("{s:i, s:o, s:i, s:i, s:i, s:o, s:o, s:o, s:s}", "record", (int)measured->status,
+                     "error", worker_words(measured->error), "registers", measured->registers, "spills",
                      measured->spills, "shared_bytes", measured->shared_bytes, "occupancy",
                      output_number(measured->occupancy), "compile_ms", output_number(measured->compile_ms),
-                     "max_error", output_number(measured->max_error));
+                     "max_error", output_number(measured->max_error), "gemm", measured->gemm);
 }
 
 bool measured_read(const json_t *object, struct measured *measured)
 {
     json_int_t status = json_integer_value(json_object_get(object, "record"));
     const char *error = json_string_value(json_object_get(object, "error"));
+    const char *gemm = json_string_value(json_object_get(object, "gemm"));
     if (error == NULL || status < 0 || status >= GNF_RECORD_STATUS_COUNT)
         return false;
     *measured = (struct measured){
@@ -36,6 +37,7 @@ bool measured_read(const json_t *object, struct measured *measured)
         .max_error = measured_number(json_object_get(object, "max_error")),
     };
     snprintf(measured->error, sizeof measured->error, "%s", error);
+    snprintf(measured->gemm, sizeof measured->gemm, "%s", gemm != NULL ? gemm : "");
     return true;
 }
 

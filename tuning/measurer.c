@@ -157,8 +157,9 @@ static enum outcome exchange_once(struct measurer *measurer, json_t *request, st
     if (interrupt_pending())
         exchange->status = gnf_fail(GNF_IO, "interrupted");
     else
-        exchange->status = gnf_fail(status > 0 && status <= GNF_IO ? (gnf_status)status : GNF_DRIVER_ERROR,
-                                    "%s", error != NULL ? error : "the measuring process failed");
+        exchange->status =
+            gnf_fail(status > 0 && status <= GNF_NO_CUBLAS ? (gnf_status)status : GNF_DRIVER_ERROR, "%s",
+                     error != NULL ? error : "the measuring process failed");
     json_decref(exchange->answer);
     exchange->answer = NULL;
     return IMPOSSIBLE;
@@ -337,6 +338,16 @@ gnf_status measurer_facts(struct measurer *measurer, struct gnf_device *facts, i
     if (devices != NULL)
         *devices = whole(json_object_get(answer, "device"), "devices");
     json_decref(answer);
+    return GNF_OK;
+}
+
+gnf_status measurer_cublaslt(struct measurer *measurer, bool *there)
+{
+    struct exchange exchange;
+    enum outcome outcome = exchange_once(measurer, json_pack("{s:s}", "request", "cublaslt"), &exchange);
+    GNF_TRY(status_of(outcome, &exchange, "while loading cuBLASLt"));
+    *there = whole(exchange.answer, "version") > 0;
+    json_decref(exchange.answer);
     return GNF_OK;
 }
 

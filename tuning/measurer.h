@@ -24,6 +24,7 @@ struct measured {
     double occupancy;  /* resident warps / the most a multiprocessor takes, of the last kernel */
     double compile_ms; /* 0 where it came out of the cache */
     double max_error;  /* NaN: not compared */
+    char gemm[GNF_RECORD_GEMM_SIZE]; /* as in struct gnf_record; "" for none */
 };
 
 /* Starts nothing yet: the child starts with the first call that needs it, and again after it was lost. */
@@ -54,5 +55,7 @@ int measurer_clock_mhz(struct measurer *measurer);
 /* The same device as the library sees it, for gnf_choice_check() and gnf_choice_default(), and how many
  * devices the driver has (may be NULL). Starts the child. */
 gnf_status measurer_facts(struct measurer *measurer, struct gnf_device *facts, int *devices);
+/* Whether cuBLASLt can be loaded there, which takes a while. Starts the child. */
+gnf_status measurer_cublaslt(struct measurer *measurer, bool *there);
 
 #endif

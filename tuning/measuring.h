@@ -12,6 +12,16 @@ struct subject {
     gnf_plan *plan;
     struct rotation_run run;
     struct timing_job cold, hot; /* graphs, made when first timed */
+    bool picked, repicked;       /* algorithms of its matrix products: found; others than before */
+    char *gemm;                  /* gnf_plan_gemm_text() then, or NULL */
+};
+
+enum { MEASURING_PRODUCTS = 16, MEASURING_GEMMS = 2 };
+/* Algorithms that were found for a way to compute linear's product. */
+struct picked {
+    enum gnf_method method;
+    int chunks;
+    int gemms, taken[MEASURING_GEMMS];
 };
 
 struct measuring {
@@ -32,6 +42,8 @@ struct measuring {
     struct timing_clock clock;
     struct subject **subjects;
     int subject_count;
+    struct picked picked[MEASURING_PRODUCTS];
+    int picked_count;
     unsigned shuffle;
     int clock_mhz;    /* when last timed */
     double worked_ms; /* when the device last worked, by the host's clock */
@@ -46,6 +58,11 @@ gnf_status measuring_time(struct measuring *m, const json_t *request, json_t *an
  * be measured; another status: the request cannot be. */
 gnf_status measuring_subject(struct measuring *m, const char *variant, struct subject **subject,
                              struct measured *out);
+/* Memory for the subject's launches. The graphs of all are dropped where it had to move (*moved). */
+gnf_status measuring_fit(struct measuring *m, struct subject *subject, bool *moved);
+/* Has the subject's plan take the fastest algorithm for each of its matrix products, if that was not done and
+ * there is a clock to tell. `at`: its index in the request. */
+gnf_status measuring_pick(struct measuring *m, struct subject *subject, int at);
 /* After a failure of the driver: finds out whether the context survived it. */
 void measuring_inspect(struct measuring *m);
 

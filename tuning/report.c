@@ -149,6 +149,11 @@ static void verdict(struct markup *page, const struct compare_table *table)
             markup_number(page, 100 * fastest->copy_fraction, 0);
             markup_raw(page, "% of the copy's bandwidth");
         }
+        if (fastest->tflops > 0) {
+            markup_raw(page, ", ");
+            markup_number(page, fastest->tflops, report_decimals(fastest->tflops));
+            markup_raw(page, " TFLOP/s, if the matrix product took all of it");
+        }
         markup_raw(page, ". ");
     }
     if ((row = row_that(table, true)) != NULL) {
@@ -209,7 +214,8 @@ static void table_row(struct markup *page, const struct compare_table *table, co
     markup_text(page, row->parameters);
     markup_raw(page, "</td>");
     if (!compare_row_ok(row)) {
-        markup_format(page, "<td class=\"why left\" colspan=\"11\">%s", compare_row_status(row));
+        markup_format(page, "<td class=\"why left\" colspan=\"%d\">%s", table->flop > 0 ? 12 : 11,
+                      compare_row_status(row));
         if (measured->error[0] != '\0') {
             markup_raw(page, ": ");
             markup_text(page, measured->error);
@@ -231,6 +237,8 @@ static void table_row(struct markup *page, const struct compare_table *table, co
     times(page, &row->cold);
     times(page, &row->hot);
     cell(page, "", row->copy_fraction > 0 ? 100 * row->copy_fraction : -1, 1);
+    if (table->flop > 0)
+        cell(page, "", row->tflops > 0 ? row->tflops : -1, report_decimals(row->tflops));
     markup_raw(page, "</tr>\n");
 }
 
@@ -239,7 +247,10 @@ static void numbers(struct markup *page, const struct compare_table *table)
     markup_raw(page, "<h2>All numbers</h2>\n<div class=\"wide\"><table>\n<thead><tr><th>variant</th><th "
                      "class=\"left\">parameters</th><th>registers</th><th>spills<br>B</th><th>shared<br>kB</"
                      "th><th>occupancy<br>%</th><th>compile<br>ms</th><th>error</th><th>cold<br>us</th><th></"
-                     "th><th>hot<br>us</th><th></th><th>of the<br>copy, %</th></tr></thead>\n<tbody>\n");
+                     "th><th>hot<br>us</th><th></th><th>of the<br>copy, %</th>");
+    if (table->flop > 0)
+        markup_raw(page, "<th>product<br>TFLOP/s</th>");
+    markup_raw(page, "</tr></thead>\n<tbody>\n");
     for (int i = 0; i < table->count; i++)
         table_row(page, table, &table->rows[i]);
     markup_raw(

@@ -75,9 +75,23 @@ gnf_status tuner_restart_devices(struct tuner *tuner)
     return GNF_OK;
 }
 
+/* It is large, so only a problem with a matrix product has it loaded. */
+static gnf_status find_cublaslt(struct tuner *tuner)
+{
+    bool wanted = false, there = true;
+    for (int p = 0; p < tuner->problem_count; p++)
+        wanted |= tuner->problems[p].inputs > 0;
+    for (int i = 0; i < tuner->device_count && wanted; i++) {
+        GNF_TRY(measurer_cublaslt(tuner->device[i].measurer, &there));
+        tuner->device[i].kind->no_cublaslt = !there;
+    }
+    return GNF_OK;
+}
+
 gnf_status tuner_prepare(struct tuner *tuner)
 {
     struct gnf_tuned *tuned;
+    GNF_TRY(find_cublaslt(tuner));
     tuner->jobs = calloc((size_t)(tuner->kind_count * tuner->problem_count), sizeof *tuner->jobs);
     if (tuner->jobs == NULL)
         return gnf_fail(GNF_OUT_OF_MEMORY, "no memory for %d problems", tuner->problem_count);

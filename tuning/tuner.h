@@ -18,6 +18,7 @@ struct tuner_kind {
     struct gnf_device facts;
     struct gnf_record_device device;
     int nvrtc, devices;
+    bool no_cublaslt;
     int jobs_left; /* that nobody has taken */
     struct compiling *compiling;
 };
@@ -47,6 +48,7 @@ struct tuner_variant {
     double time_us, spread_us;
     int timings;
     double max_error;
+    char gemm[GNF_RECORD_GEMM_SIZE]; /* "" for none */
     char error[512];
 };
 

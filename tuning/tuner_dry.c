@@ -14,11 +14,13 @@ static bool is_cached(struct gnf_cache *cache, const struct gnf_target *target, 
     bool cached = true;
     for (int i = 0; i < v->variant->kernel_count && cached; i++) {
         const struct gnf_kernel *kernel = &v->variant->kernel[i];
+        struct gnf_target own = *target;
         char *source = NULL, *key = NULL;
         void *image = NULL;
         size_t size;
-        cached = gnf_pack_source(v->pack, kernel, &source) == GNF_OK &&
-                 gnf_image_key(target, source, &key) == GNF_OK &&
+        cached = (!kernel->exact || gnf_compiler_exact_target(own.name, kernel->entry) == GNF_OK) &&
+                 gnf_pack_source(v->pack, kernel, &source) == GNF_OK &&
+                 gnf_image_key(&own, source, &key) == GNF_OK &&
                  gnf_cache_fetch(cache, key, kernel->entry, NULL, NULL, &image, &size) == GNF_OK;
         free(image);
         free(key);
@@ -55,7 +57,7 @@ static json_t *list_job(const struct tuner_job *job, struct gnf_cache *cache, co
         printf("%s: %d to compile, %d to measure, %d known, %d refused\n", job->problem->text,
                counts[COMPILE], counts[COMPILE] + counts[MEASURE], counts[KNOWN], counts[REFUSED]);
         for (int i = 0; i < job->count; i++)
-            printf("  %-28s %s%s%s\n", job->variants[i].variant->name, todo_words[todo[i]],
+            printf("  %-36s %s%s%s\n", job->variants[i].variant->name, todo_words[todo[i]],
                    todo[i] == REFUSED ? ": " : "", todo[i] == REFUSED ? job->variants[i].refused : "");
     }
     free(todo);

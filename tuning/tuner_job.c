@@ -113,6 +113,7 @@ static gnf_status check(void *user, struct halving_candidate *candidate)
     GNF_TRY(measurer_check(job->device->measurer, candidate->name, &measured));
     v->ready = measured.status == GNF_RECORD_OK;
     v->max_error = measured.max_error;
+    memcpy(v->gemm, measured.gemm, sizeof v->gemm);
     candidate->status = measured.status;
     tuner_copy_line(candidate->error, sizeof candidate->error, measured.error);
     return GNF_OK;

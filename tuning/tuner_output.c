@@ -111,7 +111,7 @@ static void print_variant(const struct tuner_job *job, const struct tuner_varian
 {
     char time[48];
     spell_time(time, job, v->have ? v->time_us : 0);
-    fprintf(out, "  %-28s %-12s%s%s", v->variant->name,
+    fprintf(out, "  %-36s %-12s%s%s", v->variant->name,
             v->have ? gnf_record_status_names[v->status] : "not measured",
             v->known && !v->measured ? " known" : "", time);
     if (time[0] != '\0' && v->timings > 1)

@@ -10,18 +10,26 @@
 
 enum { KNOWN_AGAIN = 6 }; /* of the known ones, so many run with those that are new */
 
+/* As for plans of programs that prepare their weights. */
+static struct gnf_terms terms_of(const struct tuner_kind *kind)
+{
+    return (struct gnf_terms){
+        .alignment = TUNER_ALIGNMENT, .prepared = true, .no_cublaslt = kind->no_cublaslt};
+}
+
 /* As a plan does: the specialised entry, and where nothing there is legal the generic one. */
 static int default_of(const struct tuner_job *job)
 {
     const struct packs *packs = &job->tuner->session->packs;
     const char *const keys[] = {job->problem->key, job->problem->chain};
+    const struct gnf_terms terms = terms_of(job->kind);
     for (int k = 0; k < 2; k++) {
         int count;
         const struct pack_file *file;
         struct gnf_choice choice;
         const struct gnf_variant *variants = packs_find(packs, keys[k], &count, &file);
-        if (variants == NULL || gnf_choice_default(&choice, file->pack, variants, count, job->problem,
-                                                   TUNER_ALIGNMENT, &job->kind->facts) != GNF_OK)
+        if (variants == NULL || gnf_choice_default(&choice, file->pack, variants, count, job->problem, &terms,
+                                                   &job->kind->facts) != GNF_OK)
             continue;
         for (int i = 0; i < job->count; i++)
             if (job->variants[i].variant == choice.variant)
@@ -30,21 +38,35 @@ static int default_of(const struct tuner_job *job)
     return -1;
 }
 
+/* Whether its product is for these sizes and this device: another one is none of this problem's, and no
+ * failure. */
+static bool is_of(const struct gnf_variant *variant, const struct gnf_problem *problem,
+                  const struct gnf_device *device)
+{
+    const struct gnf_product *product = &variant->product;
+    return (product->samples_max == 0 || problem->samples <= product->samples_max) &&
+           (product->inputs_max == 0 || problem->inputs <= product->inputs_max) &&
+           !(product->yields && device->capability == GNF_WGMMA_CAPABILITY);
+}
+
 gnf_status tuner_job_create(struct tuner_job *job, struct tuner *tuner, struct tuner_kind *kind,
                             const struct gnf_problem *problem)
 {
     struct pack_variant *list;
     *job = (struct tuner_job){.tuner = tuner, .kind = kind, .problem = problem, .winner = -1, .best = -1};
+    const struct gnf_terms terms = terms_of(kind);
     int count;
     GNF_TRY(packs_variants(&tuner->session->packs, problem, NULL, &list, &count));
     job->variants = calloc((size_t)count, sizeof *job->variants);
     gnf_status status = job->variants != NULL ? GNF_OK : gnf_fail(GNF_OUT_OF_MEMORY, "no memory");
     for (int i = 0; i < count && status == GNF_OK; i++) {
+        if (!is_of(list[i].variant, problem, &kind->facts))
+            continue;
         struct tuner_variant *v = &job->variants[job->count++];
         struct gnf_choice choice = {.pack = list[i].file->pack, .variant = list[i].variant};
         v->variant = choice.variant;
         v->pack = choice.pack;
-        if (gnf_choice_check(&choice, problem, TUNER_ALIGNMENT, &kind->facts) != GNF_OK ||
+        if (gnf_choice_check(&choice, problem, &terms, &kind->facts) != GNF_OK ||
             gnf_choice_size(&choice, problem) != GNF_OK)
             tuner_copy_line(v->refused, sizeof v->refused, gnf_error_message());
         status = gnf_pack_source_hash(v->pack, v->variant, v->source);
@@ -78,6 +100,7 @@ struct gnf_record tuner_record_of(const struct tuner_job *job, const struct tune
         .timings = v->timings,
         .max_error = v->max_error,
         .clock_mhz = job->clock_mhz,
+        .gemm = v->gemm[0] != '\0' ? (char *)(uintptr_t)v->gemm : NULL,
         .error = v->status != GNF_RECORD_OK ? (char *)(uintptr_t)v->error : NULL,
     };
     memcpy(record.source, v->source, sizeof record.source);
@@ -104,6 +127,7 @@ static void recall(struct tuner_job *job, struct tuner_variant *v, const struct 
         v->spread_us = record->spread_us;
         v->timings = record->timings;
         v->max_error = record->max_error;
+        snprintf(v->gemm, sizeof v->gemm, "%s", record->gemm != NULL ? record->gemm : "");
         tuner_copy_line(v->error, sizeof v->error, record->error != NULL ? record->error : "");
     }
 }
@@ -131,6 +155,7 @@ void tuner_job_recall(struct tuner_job *job, const struct gnf_tuned *tuned, bool
         struct tuner_variant *v = &job->variants[i];
         v->known = v->have = false;
         v->max_error = NAN;
+        v->gemm[0] = '\0';
         if (!again)
             recall(job, v, tuned);
         bool settled = v->known && (v->status != GNF_RECORD_OK || (v->complete && tuner_has_time(v)));

@@ -17,6 +17,7 @@ static gnf_status judge_failure(struct measuring *m, gnf_status status, struct m
     switch (status) {
     case GNF_NOT_SUPPORTED:
     case GNF_TOO_LARGE:
+    case GNF_NO_CUBLAS:
         record = GNF_RECORD_REFUSED;
         break;
     case GNF_COMPILE_FAILED:
@@ -46,7 +47,7 @@ static struct subject *add_subject(struct measuring *m, gnf_plan *plan)
         return NULL;
     }
     subject->plan = plan;
-    subject->run = (struct rotation_run){&m->rotation, plan};
+    subject->run = (struct rotation_run){.rotation = &m->rotation, .plan = plan};
     m->subjects[m->subject_count++] = subject;
     return subject;
 }
@@ -58,6 +59,7 @@ gnf_status measuring_subject(struct measuring *m, const char *variant, struct su
         .size = sizeof options,
         .alignment = ALIGNMENT,
         .variant = variant,
+        .prepared = 1,
         .stream = m->session.stream,
     };
     gnf_plan *plan = NULL;
@@ -194,6 +196,18 @@ static gnf_status run_once(struct measuring *m, const gnf_plan *plan, struct mea
     return GNF_OK;
 }
 
+/* What was right with the algorithms that came first has to be right with those that are taken. */
+static gnf_status pick(struct measuring *m, struct subject *subject, struct measured *out)
+{
+    GNF_TRY(measuring_pick(m, subject, 0));
+    worker_host(m->worker, false);
+    if (subject->repicked)
+        GNF_TRY(run_once(m, subject->plan, out));
+    if (subject->gemm != NULL && out->status == GNF_RECORD_OK)
+        snprintf(out->gemm, sizeof out->gemm, "%s", subject->gemm);
+    return GNF_OK;
+}
+
 gnf_status measuring_check(struct measuring *m, const json_t *request, json_t *answer)
 {
     const char *variant = json_string_value(json_object_get(request, "variant"));
@@ -212,6 +226,8 @@ gnf_status measuring_check(struct measuring *m, const json_t *request, json_t *a
             status = measure_kernels(m, subject->plan, &out);
         if (status == GNF_OK && out.status == GNF_RECORD_OK)
             status = run_once(m, subject->plan, &out);
+        if (status == GNF_OK && out.status == GNF_RECORD_OK)
+            status = pick(m, subject, &out);
         if (status != GNF_OK) {
             struct measured known = out;
             GNF_TRY(judge_failure(m, status, &out));

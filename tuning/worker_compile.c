@@ -34,7 +34,8 @@ static gnf_status open_session(struct compile *c)
     return gnf_cache_create(&c->cache, options->cache_dir, options->cache_limit, &options->log);
 }
 
-static gnf_status find_target(struct compile *c, int outdated, struct gnf_target *target)
+static gnf_status find_target(struct compile *c, const struct gnf_kernel *kernel, int outdated,
+                              struct gnf_target *target)
 {
     bool jit = c->session.options.jit;
     gnf_status status =
@@ -42,7 +43,8 @@ static gnf_status find_target(struct compile *c, int outdated, struct gnf_target
     if (status == GNF_NOT_COMPILED)
         return gnf_fail(status, "not compiled for capability %d: no cache holds it and GNFUSE_JIT is off",
                         c->capability);
-    return status;
+    return status == GNF_OK && kernel->exact ? gnf_compiler_exact_target(target->name, kernel->entry)
+                                             : status;
 }
 
 static gnf_status fetch(struct compile *c, struct gnf_image_job *job)
@@ -75,12 +77,12 @@ static gnf_status compile_kernel(struct compile *c, const struct pack_variant *o
         .total = one->variant->kernel_count,
     };
     char *source = NULL;
-    GNF_TRY(find_target(c, 0, &target));
+    GNF_TRY(find_target(c, kernel, 0, &target));
     GNF_TRY(gnf_pack_source(one->file->pack, kernel, &source));
     job.source = source;
     gnf_status status = fetch(c, &job);
     if (job.outdated) {
-        status = find_target(c, target.nvrtc, &target);
+        status = find_target(c, kernel, target.nvrtc, &target);
         if (status == GNF_OK)
             status = fetch(c, &job);
     }

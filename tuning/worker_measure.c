@@ -6,12 +6,13 @@
  *                                                     {"ok":true,"sample":[...]} or
  * {"ok":true,"failed":I,"measured":{...}}
  *   {"request":"copy"}                                {"ok":true,"copy_us":T,"bytes":N}
- *   {"request":"device"} {"request":"clock"}
+ *   {"request":"device"} {"request":"clock"} {"request":"cublaslt"}
  * An answer with "broken":true is the last one: the context or the inputs are lost. */
 #include "measuring.h"
 
 #include "../runtime/cli/copy.h"
 #include "../runtime/cli/reference.h"
+#include "../runtime/gemm.h"
 #include "../runtime/monotonic.h"
 #include "clock.h"
 #include <math.h>
@@ -51,11 +52,13 @@ static void drop_problem(struct measuring *m)
         timing_release(&m->session, &m->subjects[i]->cold);
         timing_release(&m->session, &m->subjects[i]->hot);
         gnf_plan_destroy(&m->subjects[i]->plan);
+        free(m->subjects[i]->gemm);
         free(m->subjects[i]);
     }
     free(m->subjects);
     m->subjects = NULL;
     m->subject_count = 0;
+    m->picked_count = 0;
     rotation_free(&m->rotation);
     bindings_free(&m->bindings);
     timing_close(&m->clock);
@@ -70,7 +73,7 @@ static void drop_problem(struct measuring *m)
 
 static gnf_status make_tensors(struct measuring *m)
 {
-    const struct random_recipe uniform = {.kind = RANDOM_UNIFORM};
+    const struct tensors_recipe uniform = {.affine = true};
     const struct gnf_problem *problem = &m->problem;
     GNF_TRY(tensors_create(&m->tensors, problem, problem->samples));
     size_t elements = (size_t)(m->tensors.y_elements > 0 ? m->tensors.y_elements : 1);
@@ -81,7 +84,7 @@ static gnf_status make_tensors(struct measuring *m)
     m->logical = in_order ? NULL : malloc(bytes);
     if (m->reference == NULL || m->y == NULL || (m->logical == NULL && !in_order))
         return gnf_fail(GNF_OUT_OF_MEMORY, "no host memory for results of %zu bytes", bytes);
-    GNF_TRY(tensors_random(&m->tensors, &uniform, m->args.seed, true));
+    GNF_TRY(tensors_random(&m->tensors, &uniform, m->args.seed));
     GNF_TRY(reference_run(&m->tensors, m->reference));
     return bindings_create(&m->bindings, &m->session, &m->tensors, false, -1);
 }
@@ -110,7 +113,7 @@ static gnf_status request_copy(struct measuring *m, const json_t *request, json_
     struct copy copy;
     double us = 0;
     (void)request;
-    int64_t bytes = tensors_bytes(&m->tensors);
+    int64_t bytes = tensors_bytes(&m->tensors, false);
     if (!m->session.simulated && copy_create(&copy, &m->session, bytes) == GNF_OK) {
         worker_host(m->worker, false);
         gnf_status status = copy_choose(&copy);
@@ -151,6 +154,18 @@ static gnf_status request_device(struct measuring *m, const json_t *request, jso
     return GNF_OK;
 }
 
+/* Version 0: there is none. */
+static gnf_status request_cublaslt(struct measuring *m, const json_t *request, json_t *answer)
+{
+    int version;
+    (void)request;
+    GNF_TRY(open_session(m, NULL));
+    if (gnf_cublaslt_version(m->session.context->cublaslt, &version, NULL) != GNF_OK)
+        version = 0;
+    json_object_set_new(answer, "version", json_integer(version));
+    return GNF_OK;
+}
+
 static gnf_status request_clock(struct measuring *m, const json_t *request, json_t *answer)
 {
     (void)request;
@@ -169,8 +184,10 @@ static json_t *answer_to(struct measuring *m, const json_t *request)
         bool needs_problem;
         measuring_request function;
     } requests[] = {
-        {"open", false, request_open}, {"check", true, measuring_check},  {"time", true, measuring_time},
-        {"copy", true, request_copy},  {"device", false, request_device}, {"clock", false, request_clock},
+        {"open", false, request_open},         {"check", true, measuring_check},
+        {"time", true, measuring_time},        {"copy", true, request_copy},
+        {"device", false, request_device},     {"clock", false, request_clock},
+        {"cublaslt", false, request_cublaslt},
     };
     const char *name = json_string_value(json_object_get(request, "request"));
     json_t *answer = json_pack("{s:b}", "ok", 1);

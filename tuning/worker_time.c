@@ -44,12 +44,16 @@ static gnf_status read_request(struct timing_request *t, const json_t *request)
                : gnf_fail(GNF_OUT_OF_MEMORY, "worker: no host memory for %zu variants", count);
 }
 
-static void release_graphs(struct measuring *m)
+gnf_status measuring_fit(struct measuring *m, struct subject *subject, bool *moved)
 {
-    for (int i = 0; i < m->subject_count; i++) {
+    if (m->rotation.session == NULL)
+        GNF_TRY(rotation_create(&m->rotation, &m->session, &m->tensors));
+    GNF_TRY(rotation_fit(&m->rotation, &subject->run, moved));
+    for (int i = 0; i < m->subject_count && *moved; i++) {
         timing_release(&m->session, &m->subjects[i]->cold);
         timing_release(&m->session, &m->subjects[i]->hot);
     }
+    return GNF_OK;
 }
 
 /* Plans and memory. After a restart a variant that was checked in another process is planned here. `how` is
@@ -58,8 +62,6 @@ static gnf_status find_subjects(struct measuring *m, const json_t *request, stru
                                 struct measured *how)
 {
     const json_t *names = json_object_get(request, "variants");
-    if (m->rotation.session == NULL)
-        GNF_TRY(rotation_create(&m->rotation, &m->session, &m->tensors));
     for (int i = 0; i < t->count; i++) {
         const char *name = json_string_value(json_array_get(names, (size_t)i));
         bool moved;
@@ -69,9 +71,7 @@ static gnf_status find_subjects(struct measuring *m, const json_t *request, stru
         t->at = i;
         if (t->subject[i] == NULL)
             return GNF_OK;
-        GNF_TRY(rotation_fit(&m->rotation, t->subject[i]->plan, &moved));
-        if (moved)
-            release_graphs(m);
+        GNF_TRY(measuring_fit(m, t->subject[i], &moved));
     }
     t->at = -1;
     return GNF_OK;
@@ -81,10 +81,11 @@ static gnf_status prepare(struct measuring *m, struct timing_request *t)
 {
     for (int i = 0; i < t->count; i++) {
         struct timing_job *job = job_of(t, i);
-        if (job->graph != NULL)
-            continue;
         t->at = i;
         worker_at(m->worker, i);
+        GNF_TRY(measuring_pick(m, t->subject[i], i)); /* where a process before this one had checked it */
+        if (job->graph != NULL)
+            continue;
         job->launch = rotation_launch;
         job->user = &t->subject[i]->run;
         job->sets = t->hot ? 1 : m->rotation.sets;

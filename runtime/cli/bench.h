@@ -8,12 +8,16 @@
 struct bench_result {
     double time_us, spread_us;
     int samples, batch, sets;
-    bool cold;              /* no launch found its inputs in the L2 cache */
-    int64_t bytes;          /* read and written at least: x, y, gamma, beta, operands */
+    bool cold;              /* no launch found its inputs in the L2 cache, */
+    bool weight_hot;        /* but linear's weight perhaps, which fits there */
+    int64_t bytes;          /* read and written at least: y and every tensor given */
+    double flop;            /* of linear's product, 0 without one */
     double copy_us;         /* 0: no copy could be measured */
     double copy_fraction;   /* copy_us / time_us */
     char copy_missing[256]; /* why there is no copy; "" otherwise */
-    double execute_us;      /* host time of gnf_execute beyond bare launches of the same kernels */
+    double execute_us;  /* host time of gnf_execute beyond bare launches of the same kernels; where cuBLASLt
+                           or a product's slabs are among them, all of it */
+    bool execute_whole; /* all of it */
 };
 
 /* In the simulator the times are those of its simulated clock, and there are no copy_us and execute_us.

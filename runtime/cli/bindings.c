@@ -36,7 +36,9 @@ static gnf_status create_buffers(struct bindings *bindings)
             continue;
         GNF_TRY(buffer_create(bindings->session, &bindings->input[i],
                               bytes_of(bindings, tensors->at[i].elements),
-                              element * (i == TENSOR_X ? 1 : 2)));
+                              element * (i == TENSOR_X          ? 1
+                                         : i == tensors->weight ? 3
+                                                                : 2)));
         GNF_TRY(upload(bindings, i));
     }
     if (bindings->shared < 0)
@@ -71,6 +73,10 @@ gnf_status bindings_create(struct bindings *bindings, struct session *session, c
     arguments->beta = bindings->input[TENSOR_BETA].data;
     for (int i = 0; i < tensors->problem->operand_count; i++)
         arguments->operand[i] = bindings->input[TENSOR_OPERAND + i].data;
+    if (tensors->weight >= 0) {
+        arguments->weight = bindings->input[tensors->weight].data;
+        arguments->bias = bindings->input[tensors->weight + 1].data;
+    }
     arguments->y = shared >= 0 ? bindings->input[shared].data : bindings->y.data;
     return GNF_OK;
 }
@@ -83,6 +89,7 @@ void bindings_free(struct bindings *bindings)
         buffer_free(bindings->session, &bindings->input[i]);
     buffer_free(bindings->session, &bindings->y);
     buffer_free(bindings->session, &bindings->workspace);
+    buffer_free(bindings->session, &bindings->prepared);
     free(bindings->scratch);
     memset(bindings, 0, sizeof *bindings);
 }
@@ -103,9 +110,29 @@ static gnf_status fit_workspace(struct bindings *bindings, const gnf_plan *plan)
     return GNF_OK;
 }
 
+/* Once a plan, as a program would: its executions must leave alone what was prepared. */
+static gnf_status fit_prepared(struct bindings *bindings, const gnf_plan *plan)
+{
+    gnf_plan_info info = {.size = sizeof info};
+    if (bindings->prepared_plan == plan)
+        return GNF_OK;
+    bindings->prepared_plan = NULL;
+    buffer_free(bindings->session, &bindings->prepared);
+    GNF_TRY(gnf_plan_get_info(plan, &info));
+    if (info.prepared_size > 0) {
+        GNF_TRY(buffer_create(bindings->session, &bindings->prepared, info.prepared_size, 0));
+        GNF_TRY(gnf_prepare_weight(plan, bindings->arguments.weight, bindings->prepared.data,
+                                   info.prepared_size, bindings->session->stream));
+    }
+    bindings->arguments.prepared = bindings->prepared.data;
+    bindings->prepared_plan = plan;
+    return GNF_OK;
+}
+
 gnf_status bindings_run(struct bindings *bindings, const gnf_plan *plan)
 {
     GNF_TRY(fit_workspace(bindings, plan));
+    GNF_TRY(fit_prepared(bindings, plan));
     if (bindings->shared < 0)
         GNF_TRY(buffer_poison(bindings->session, &bindings->y));
     else
@@ -139,6 +166,7 @@ gnf_status bindings_inspect(struct bindings *bindings, bool inputs, char *fault,
     fault[0] = '\0';
     GNF_TRY(inspect_buffer(bindings, &bindings->y, "y", fault, size));
     GNF_TRY(inspect_buffer(bindings, &bindings->workspace, "its workspace", fault, size));
+    GNF_TRY(inspect_buffer(bindings, &bindings->prepared, "the prepared weight", fault, size));
     for (int i = 0; i < tensors->count; i++)
         GNF_TRY(inspect_buffer(bindings, &bindings->input[i], tensors->at[i].name, fault, size));
     for (int i = 0; i < tensors->count && inputs && fault[0] == '\0'; i++) {

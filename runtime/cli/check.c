@@ -17,22 +17,19 @@ struct round {
     struct bindings aligned, misaligned, in_place[TENSORS_MAX];
 };
 
-static bool can_share(const struct tensors *tensors, int i)
-{
-    return tensors->problem->reduction < 0 && i < tensors->count && tensors->at[i].broadcast == GNF_FULL;
-}
-
 static gnf_status plan_variant(struct check *check, struct check_variant *one)
 {
     const gnf_plan_options options = {
         .size = sizeof options,
         .samples = check->problem->samples < 0 ? check->tensors.samples : 0,
         .variant = one->variant->name,
+        .prepared = 1,
     };
     gnf_status status = gnf_plan_create(&one->plan, check->session->context, check->problem->text, &options);
     struct check_result result = {.variant = one->variant->name, .data = "any", .mode = "compile"};
     switch (status) {
-    case GNF_NOT_SUPPORTED: /* by this device */
+    case GNF_NOT_SUPPORTED: /* by this device, or for this N */
+    case GNF_NO_CUBLAS:
         snprintf(one->skipped, sizeof one->skipped, "%s", gnf_error_message());
         return GNF_OK;
     case GNF_COMPILE_FAILED: /* the others may be right */
@@ -48,6 +45,7 @@ static gnf_status plan_variant(struct check *check, struct check_variant *one)
 
 gnf_status check_prepare(struct check *check, const struct pack_variant *list, int count)
 {
+    check->data_count = data_sets_list(check->problem, check->data);
     check->variants = calloc((size_t)count, sizeof *check->variants);
     if (check->variants == NULL)
         return gnf_fail(GNF_OUT_OF_MEMORY, "no host memory for %d variants", count);
@@ -120,7 +118,7 @@ static gnf_status run_variant(struct round *round, struct check_variant *one)
     GNF_TRY(run_once(round, one, &round->misaligned, "misaligned", round->again, NULL));
     for (int i = 0; i < TENSORS_MAX; i++) {
         char mode[64];
-        if (!can_share(&check->tensors, i))
+        if (!tensors_can_share(&check->tensors, i))
             continue;
         snprintf(mode, sizeof mode, "in-place-of-%s", check->tensors.at[i].name);
         GNF_TRY(run_once(round, one, &round->in_place[i], mode, round->again, round->first));
@@ -132,14 +130,14 @@ static gnf_status prepare_round(struct round *round, uint64_t seed)
 {
     struct check *check = round->check;
     struct tensors *tensors = &check->tensors;
-    GNF_TRY(tensors_random(tensors, &round->data.x, seed, round->data.affine));
+    GNF_TRY(tensors_random(tensors, &round->data.recipe, seed));
     GNF_TRY(reference_run(tensors, round->reference));
     GNF_TRY(bindings_create(&round->aligned, check->session, tensors, false, -1));
     if (!round->data.thorough)
         return GNF_OK;
     GNF_TRY(bindings_create(&round->misaligned, check->session, tensors, true, -1));
     for (int i = 0; i < TENSORS_MAX; i++)
-        if (can_share(tensors, i))
+        if (tensors_can_share(tensors, i))
             GNF_TRY(bindings_create(&round->in_place[i], check->session, tensors, false, i));
     return GNF_OK;
 }
@@ -167,8 +165,8 @@ gnf_status check_run(struct check *check, uint64_t seed)
     gnf_status status = GNF_OK;
     if (round.reference == NULL || round.first == NULL || round.again == NULL || round.logical == NULL)
         status = gnf_fail(GNF_OUT_OF_MEMORY, "no host memory for results of %zu bytes", bytes);
-    for (int i = 0; i < DATA_SETS && status == GNF_OK; i++) {
-        round.data = data_sets_get(check->problem, i);
+    for (int i = 0; i < check->data_count && status == GNF_OK; i++) {
+        round.data = check->data[i];
         status = prepare_round(&round, seed);
         for (int v = 0; v < check->variant_count && status == GNF_OK; v++)
             status = run_variant(&round, &check->variants[v]);

@@ -23,6 +23,8 @@ struct check {
     struct session *session;
     const struct gnf_problem *problem;
     struct tensors tensors;
+    struct data_set data[DATA_SETS_MAX]; /* filled by check_prepare() */
+    int data_count;
     struct check_variant *variants;
     int variant_count;
     /* Called for each result. */

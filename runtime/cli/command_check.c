@@ -64,8 +64,8 @@ static gnf_status print_json(const struct check *check, struct checking *checkin
         json_pack("{s:s, s:s, s:s, s:I, s:I, s:b, s:f, s:o, s:o, s:O}", "problem", check->problem->text,
                   "device", check->session->device, "gpu", check->session->context->device.name, "samples",
                   (json_int_t)check->tensors.samples, "seed", (json_int_t)checking->args->seed, "ok", ok,
-                  "tolerance", compare_tolerance(check->problem->dtype), "max_error",
-                  output_number(max_error), "variants", variants, "results", checking->results));
+                  "tolerance", compare_tolerance(check->problem), "max_error", output_number(max_error),
+                  "variants", variants, "results", checking->results));
 }
 
 static void print_variants(const struct check *check)
@@ -73,9 +73,9 @@ static void print_variants(const struct check *check)
     for (int i = 0; i < check->variant_count; i++) {
         const struct check_variant *one = &check->variants[i];
         if (one->plan == NULL)
-            printf("%-28s %s: %s\n", one->variant->name, one->failed ? "FAILED" : "skipped", one->skipped);
+            printf("%-36s %s: %s\n", one->variant->name, one->failed ? "FAILED" : "skipped", one->skipped);
         else
-            printf("%-28s %s  max error %.3g, %d passed, %d failed\n", one->variant->name,
+            printf("%-36s %s  max error %.3g, %d passed, %d failed\n", one->variant->name,
                    one->failed ? "FAILED" : "ok    ", one->max_error, one->passed, one->failed);
     }
 }
@@ -107,7 +107,7 @@ static gnf_status run(struct check *check, struct checking *checking, int *exit_
     gnf_status status = check_prepare(check, list, count);
     free(list);
     GNF_TRY(status);
-    progress_begin(&checking->progress, count * DATA_SETS, args->quiet);
+    progress_begin(&checking->progress, count * check->data_count, args->quiet);
     status = check_run(check, args->seed);
     progress_clear(&checking->progress);
     char message[1024];
@@ -127,9 +127,9 @@ static gnf_status run(struct check *check, struct checking *checking, int *exit_
         printf("%s: %d variants on %d data sets, N = %lld, seed %llu, tolerance %g: %d passed, %d failed, %d "
                "variants "
                "skipped\n",
-               ok ? "ok" : "FAILED", check->variant_count, DATA_SETS, (long long)check->tensors.samples,
-               (unsigned long long)args->seed, compare_tolerance(check->problem->dtype), passed, failed,
-               skipped);
+               ok ? "ok" : "FAILED", check->variant_count, check->data_count,
+               (long long)check->tensors.samples, (unsigned long long)args->seed,
+               compare_tolerance(check->problem), passed, failed, skipped);
     }
     if (check->lost)
         fprintf(stderr, "gnfuse: check: %s; the context is lost, the rest was not checked\n", message);

@@ -31,13 +31,17 @@ static gnf_status compile_kernel(struct compiling *compiling, const struct gnf_p
     char *source = NULL;
     void *image = NULL;
     size_t size = 0;
+    char target[24];
+    snprintf(target, sizeof target, "%s", arch);
+    if (kernel->exact)
+        GNF_TRY(gnf_compiler_exact_target(target, kernel->entry));
     GNF_TRY(gnf_pack_source(pack, kernel, &source));
-    gnf_status status = gnf_compiler_build(compiling->compiler, source, kernel->entry, arch, &image, &size);
+    gnf_status status = gnf_compiler_build(compiling->compiler, source, kernel->entry, target, &image, &size);
     free(source);
     if (status == GNF_OK)
         status = elf_read_resources(image, size, kernel->entry, resources);
     if (status == GNF_OK && compiling->args->output_dir != NULL)
-        status = write_cubin(compiling, kernel->entry, arch, image, size);
+        status = write_cubin(compiling, kernel->entry, target, image, size);
     free(image);
     return status;
 }
@@ -63,6 +67,11 @@ static gnf_status compile_variant(struct compiling *compiling, const struct pack
     return GNF_OK;
 }
 
+static bool is_for(const struct gnf_variant *variant, int capability)
+{
+    return variant->exact ? capability == variant->capability : capability >= variant->capability;
+}
+
 static gnf_status compile_all(struct compiling *compiling, const struct pack_variant *list, int count)
 {
     const struct args_list *archs = &compiling->args->archs;
@@ -72,8 +81,8 @@ static gnf_status compile_all(struct compiling *compiling, const struct pack_var
         size_t rows = json_array_size(compiling->rows);
         for (int i = 0; i < count; i++) {
             progress_step(&compiling->progress, "compiling %s for %s", list[i].variant->name, archs->at[a]);
-            if (list[i].variant->capability > capability)
-                continue; /* not for this one */
+            if (!is_for(list[i].variant, capability))
+                continue;
             gnf_status status = compile_variant(compiling, &list[i], archs->at[a]);
             if (status != GNF_OK) {
                 progress_clear(&compiling->progress);
@@ -83,8 +92,9 @@ static gnf_status compile_all(struct compiling *compiling, const struct pack_var
         }
         if (json_array_size(compiling->rows) == rows) {
             progress_clear(&compiling->progress);
-            return gnf_fail(GNF_INVALID_ARGUMENT, "--arch: no variant is for %s (allowed: sm_%d and later)",
-                            archs->at[a], list[0].variant->capability);
+            return gnf_fail(GNF_INVALID_ARGUMENT, "--arch: no variant is for %s (allowed: sm_%d%s)",
+                            archs->at[a], list[0].variant->capability,
+                            list[0].variant->exact ? " alone" : " and later");
         }
     }
     progress_clear(&compiling->progress);
@@ -95,10 +105,10 @@ static void print_table(const struct compiling *compiling)
 {
     size_t i;
     const json_t *row;
-    printf("%-28s %-8s %7s %9s %7s %8s\n", "variant", "arch", "kernels", "registers", "spills", "shared B");
+    printf("%-36s %-8s %7s %9s %7s %8s\n", "variant", "arch", "kernels", "registers", "spills", "shared B");
     json_array_foreach(compiling->rows, i, row)
     {
-        printf("%-28s %-8s %7d %9d %7d %8d\n", json_string_value(json_object_get(row, "name")),
+        printf("%-36s %-8s %7d %9d %7d %8d\n", json_string_value(json_object_get(row, "name")),
                json_string_value(json_object_get(row, "arch")),
                (int)json_integer_value(json_object_get(row, "kernels")),
                (int)json_integer_value(json_object_get(row, "registers")),

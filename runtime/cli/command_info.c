@@ -1,3 +1,4 @@
+#include "../gemm.h"
 #include "../tuned.h"
 #include "commands.h"
 #include "output.h"
@@ -65,6 +66,26 @@ static void find_compiler(const struct session *session, json_t *report)
                          : json_pack("{s:b, s:s}", "ok", 0, "error", gnf_error_message()));
     if (compiler != NULL)
         gnf_compiler_destroy(compiler);
+}
+
+/* In the simulator it is in the driver's own file, as plans find it there. */
+static void find_cublaslt(const struct session *session, json_t *report)
+{
+    struct gnf_cublaslt *cublaslt = NULL;
+    const char *path = NULL, *driver = session->options.driver;
+    char simulator[FILES_PATH_SIZE];
+    int version = 0;
+    if (session->args->sim)
+        driver = simulate_find(simulator) == GNF_OK ? simulator : NULL;
+    gnf_status status = gnf_cublaslt_create(&cublaslt, session->options.cublaslt,
+                                            driver != NULL && simulate_is(driver) ? driver : NULL);
+    if (status == GNF_OK)
+        status = gnf_cublaslt_version(cublaslt, &version, &path);
+    json_object_set_new(
+        report, "cublaslt",
+        status == GNF_OK ? json_pack("{s:b, s:s, s:i}", "ok", 1, "path", path ? path : "", "version", version)
+                         : json_pack("{s:b, s:s}", "ok", 0, "error", gnf_error_message()));
+    gnf_cublaslt_destroy(cublaslt, false);
 }
 
 static void find_cache(const struct session *session, json_t *report)
@@ -176,6 +197,7 @@ static void print_report(const json_t *report)
 {
     size_t i;
     const json_t *row, *driver = json_object_get(report, "driver"), *nvrtc = json_object_get(report, "nvrtc"),
+                       *cublaslt = json_object_get(report, "cublaslt"),
                        *cache = json_object_get(report, "cache");
     char size[32];
     printf("gnfuse   %s\n", text_of(report, "version"));
@@ -195,6 +217,12 @@ static void print_report(const json_t *report)
                number_of(nvrtc, "version") % 1000 / 10);
     else
         printf("NVRTC    none: %s\n", text_of(nvrtc, "error"));
+    if (json_is_true(json_object_get(cublaslt, "ok")))
+        printf("cuBLASLt %s, %lld.%lld.%lld\n", text_of(cublaslt, "path"),
+               number_of(cublaslt, "version") / 10000, number_of(cublaslt, "version") / 100 % 100,
+               number_of(cublaslt, "version") % 100);
+    else
+        printf("cuBLASLt none: %s\n", text_of(cublaslt, "error"));
     output_bytes(size, sizeof size, (double)number_of(cache, "bytes"));
     if (json_is_true(json_object_get(cache, "ok")))
         printf("cache    %s: %lld kernels, %s\n", text_of(cache, "folder"), number_of(cache, "entries"),
@@ -225,6 +253,7 @@ gnf_status command_info(const struct args *args, int *exit_status)
     char driver_message[1024];
     snprintf(driver_message, sizeof driver_message, "%s", gnf_error_message());
     find_compiler(&session, report);
+    find_cublaslt(&session, report);
     find_cache(&session, report);
     list_packs(&session, report);
     count_records(&session, report);

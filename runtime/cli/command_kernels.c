@@ -55,6 +55,7 @@ static gnf_status find_taken(struct session *on_device, const struct gnf_problem
         .context = on_device->context,
         .problem = problem,
         .alignment = ALIGNMENT,
+        .prepared = true,
     };
     struct gnf_choice choice;
     GNF_TRY(session_require(on_device, problem));
@@ -82,18 +83,40 @@ static gnf_status take_variant(const struct session *session, const struct gnf_p
     return GNF_OK;
 }
 
+static const char *const method_names[] = {"", "own", "direct", "tf32", "fp16x1", "fp16x3", "wgmma"};
+static const char *const weights_names[] = {"given", "prepared", "each"};
+
+static json_t *product_json(const struct gnf_product *product)
+{
+    json_t *object = json_pack("{s:s, s:s, s:i, s:I}", "method", method_names[product->method], "weights",
+                               weights_names[product->weights], "chunks", product->chunks, "least",
+                               (json_int_t)product->least);
+    if (product->most > 0)
+        json_object_set_new(object, "most", json_integer((json_int_t)product->most));
+    if (product->samples_max > 0)
+        json_object_set_new(object, "samples_max", json_integer((json_int_t)product->samples_max));
+    if (product->inputs_max > 0)
+        json_object_set_new(object, "inputs_max", json_integer((json_int_t)product->inputs_max));
+    return object;
+}
+
 static json_t *variant_json(const struct pack_variant *row, const struct taken *taken)
 {
     const struct gnf_variant *v = row->variant;
     json_t *entries = json_array();
     for (int i = 0; i < v->kernel_count; i++)
         json_array_append_new(entries, json_string(v->kernel[i].entry));
-    return json_pack("{s:s, s:s, s:s, s:i, s:o, s:i, s:i, s:i, s:b, s:b, s:b, s:s}", "name", v->name,
-                     "strategy", v->strategy, "parameters", v->parameters, "kernels", v->kernel_count,
-                     "entries", entries, "alignment", (int)v->alignment, "capability", v->capability,
-                     "shared_bytes", shared_of(v), "generic", v->generic, "default",
-                     strcmp(v->name, taken->by_rule) == 0, "taken", strcmp(v->name, taken->variant) == 0,
-                     "pack", gnf_pack_name(row->file->pack));
+    json_t *object =
+        json_pack("{s:s, s:s, s:s, s:i, s:o, s:i, s:i, s:i, s:b, s:b, s:b, s:s}", "name", v->name, "strategy",
+                  v->strategy, "parameters", v->parameters, "kernels", v->kernel_count, "entries", entries,
+                  "alignment", (int)v->alignment, "capability", v->capability, "shared_bytes", shared_of(v),
+                  "generic", v->generic, "default", strcmp(v->name, taken->by_rule) == 0, "taken",
+                  strcmp(v->name, taken->variant) == 0, "pack", gnf_pack_name(row->file->pack));
+    if (v->exact)
+        json_object_set_new(object, "exact", json_true());
+    if (v->product.method != GNF_METHOD_NONE)
+        json_object_set_new(object, "product", product_json(&v->product));
+    return object;
 }
 
 static gnf_status list_as_json(const struct gnf_problem *problem, const struct pack_variant *list, int count,
@@ -129,10 +152,10 @@ static void print_variants(const struct gnf_problem *problem, const struct pack_
                            const struct taken *taken)
 {
     printf("problem  %s\nkey      %s\nchain    %s\n\n", problem->text, problem->key, problem->chain);
-    printf("  %-28s %-50s %7s %7s %8s\n", "variant", "parameters", "kernels", "align B", "shared B");
+    printf("  %-36s %-50s %7s %7s %8s\n", "variant", "parameters", "kernels", "align B", "shared B");
     for (int i = 0; i < count; i++) {
         const struct gnf_variant *v = list[i].variant;
-        printf("%c %-28s %-50s %7d %7u %8d%s\n", strcmp(v->name, taken->variant) == 0 ? '*' : ' ', v->name,
+        printf("%c %-36s %-50s %7d %7u %8d%s\n", strcmp(v->name, taken->variant) == 0 ? '*' : ' ', v->name,
                v->parameters, v->kernel_count, v->alignment, shared_of(v), v->generic ? "  any sizes" : "");
     }
     print_taken(taken);

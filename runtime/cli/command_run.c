@@ -51,8 +51,8 @@ static gnf_status make_tensors(struct running *running)
     GNF_TRY(find_samples(running, &samples));
     GNF_TRY(tensors_create(&running->tensors, &running->problem, samples));
     if (inputs->count == 0) {
-        const struct random_recipe uniform = {.kind = RANDOM_UNIFORM};
-        return tensors_random(&running->tensors, &uniform, running->args->seed, true);
+        const struct tensors_recipe uniform = {.affine = true};
+        return tensors_random(&running->tensors, &uniform, running->args->seed);
     }
     for (int i = 0; i < inputs->count; i++) {
         char name[64];
@@ -70,6 +70,7 @@ static gnf_status make_plan(struct running *running)
         .size = sizeof options,
         .samples = running->problem.samples < 0 ? running->tensors.samples : 0,
         .variant = running->args->variant,
+        .prepared = !running->args->each_weight,
         .stream = session->stream,
     };
     int before = session->compiles;
@@ -155,14 +156,19 @@ static gnf_status print_json(const struct running *running, const gnf_plan_info 
         "variant", info->variant, "fallback", info->fallback, "match", info->match, "samples",
         (json_int_t)running->tensors.samples, "kernels", (int)info->kernels, "registers", info->registers,
         "spills", spills_of(running), "shared_bytes", info->shared_bytes, "workspace",
-        (json_int_t)info->workspace_size, "bytes", (json_int_t)tensors_bytes(&running->tensors), "plan_us",
-        running->plan_us, "compiled", running->compiles);
+        (json_int_t)info->workspace_size, "bytes", (json_int_t)tensors_bytes(&running->tensors, false),
+        "plan_us", running->plan_us, "compiled", running->compiles);
+    if (running->problem.inputs > 0) {
+        json_object_set_new(report, "flop",
+                            json_real(tensors_flop(&running->problem, running->tensors.samples)));
+        json_object_set_new(report, "prepared", json_integer((json_int_t)info->prepared_size));
+    }
     if (running->args->inputs.count == 0)
         json_object_set_new(report, "seed", json_integer((json_int_t)running->args->seed));
     if (running->args->check) {
         json_object_set_new(report, "ok", json_boolean(running->comparison.ok));
         json_object_set_new(report, "max_error", output_number(running->comparison.max_error));
-        json_object_set_new(report, "tolerance", output_number(compare_tolerance(running->problem.dtype)));
+        json_object_set_new(report, "tolerance", output_number(compare_tolerance(&running->problem)));
     } else {
         json_object_set_new(report, "ok", json_true());
     }
@@ -171,7 +177,10 @@ static gnf_status print_json(const struct running *running, const gnf_plan_info 
         json_object_set_new(report, "spread_us", output_number(bench->spread_us));
         json_object_set_new(report, "timing_samples", json_integer(bench->samples));
         json_object_set_new(report, "cold", json_boolean(bench->cold));
-        json_object_set_new(report, "execute_us", output_number(bench->execute_us));
+        json_object_set_new(report, bench->execute_whole ? "execute_whole_us" : "execute_us",
+                            output_number(bench->execute_us));
+        if (bench->flop > 0)
+            json_object_set_new(report, "tflops", output_number(bench->flop / bench->time_us * 1e-6));
         if (bench->copy_us > 0) {
             json_object_set_new(report, "copy_us", output_number(bench->copy_us));
             json_object_set_new(report, "copy_fraction", output_number(bench->copy_fraction));
@@ -186,8 +195,11 @@ static void print_time(const struct running *running)
 {
     const struct bench_result *bench = &running->bench;
     char size[32];
-    output_bytes(size, sizeof size, (double)tensors_bytes(&running->tensors));
+    output_bytes(size, sizeof size, (double)tensors_bytes(&running->tensors, false));
+    double flop = tensors_flop(&running->problem, running->tensors.samples);
     printf("bytes    %s read and written\n", size);
+    if (flop > 0)
+        printf("product  %.3g GFLOP\n", 1e-9 * flop);
     if (running->session.simulated) {
         printf("time     none: this was the simulator, whose times mean nothing\n");
     } else if (!running->timed) {
@@ -195,7 +207,12 @@ static void print_time(const struct running *running)
     } else {
         printf("time     %.2f us, quartiles %.2f apart (median of %d samples of %d launches, %s)\n",
                bench->time_us, bench->spread_us, bench->samples, bench->batch,
-               bench->cold ? "L2 cold" : "too small to be out of the L2 cache");
+               !bench->cold        ? "too small to be out of the L2 cache"
+               : bench->weight_hot ? "L2 cold but for the weight"
+                                   : "L2 cold");
+        if (flop > 0)
+            printf("rate     %.2f TFLOP/s in the product, if it took all of the time\n",
+                   flop / bench->time_us * 1e-6);
         if (bench->copy_us > 0)
             printf("copy     %.2f us for the same bytes: %.3f of the copy's bandwidth\n", bench->copy_us,
                    bench->copy_fraction);
@@ -213,6 +230,8 @@ static void print_text(const struct running *running, const gnf_plan_info *info)
     if (running->args->verbose) {
         printf("kernels  %u, %d registers, %d bytes of spills, %d of shared memory, %zu of workspace\n",
                info->kernels, info->registers, spills_of(running), info->shared_bytes, info->workspace_size);
+        if (info->prepared_size > 0)
+            printf("prepared %zu bytes of weight, once\n", info->prepared_size);
         printf("fallback %s, for pointers that are not aligned to 16 bytes\n", info->fallback);
         if (running->args->inputs.count == 0)
             printf("data     uniform in [-1, 1), seed %llu\n", (unsigned long long)running->args->seed);
@@ -221,13 +240,14 @@ static void print_text(const struct running *running, const gnf_plan_info *info)
         char text[384];
         compare_text(&running->tensors, &running->comparison, text, sizeof text);
         printf("check    %s, %s (tolerance %g)\n", running->comparison.ok ? "ok" : "FAILED", text,
-               compare_tolerance(running->problem.dtype));
+               compare_tolerance(&running->problem));
     }
     print_time(running);
     if (running->args->verbose && !session->simulated) {
         printf("plan     %.0f us, %d kernels compiled\n", running->plan_us, running->compiles);
         if (running->timed)
-            printf("execute  %.2f us of host time beyond the bare launch\n", running->bench.execute_us);
+            printf("execute  %.2f us of host time%s\n", running->bench.execute_us,
+                   running->bench.execute_whole ? "" : " beyond the bare launch");
     }
     if (running->args->out != NULL)
         printf("y        %s\n", running->args->out);

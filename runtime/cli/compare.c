@@ -9,9 +9,10 @@
 
 enum { SMALLEST_GROUP = 64 };
 
-double compare_tolerance(enum gnf_dtype dtype)
+double compare_tolerance(const struct gnf_problem *problem)
 {
-    return dtype == GNF_F32 ? 1e-4 : dtype == GNF_F16 ? 2e-3 : 1.6e-2;
+    enum gnf_dtype dtype = problem->dtype;
+    return problem->tf32 ? 1e-2 : dtype == GNF_F32 ? 1e-4 : dtype == GNF_F16 ? 2e-3 : 1.6e-2;
 }
 
 static bool is_poison(enum gnf_dtype dtype, const void *y, int64_t i)
@@ -91,7 +92,7 @@ static void compare_row(const struct comparing *work, int64_t at, int64_t count,
                         struct part *part)
 {
     enum gnf_dtype dtype = work->tensors->problem->dtype;
-    double largest = stored_max(dtype), tolerance = compare_tolerance(dtype), values[ROW];
+    double largest = stored_max(dtype), tolerance = compare_tolerance(work->tensors->problem), values[ROW];
     const double *reference = work->reference + at;
     struct comparison *result = &part->result;
     stored_load_many(dtype, work->y, at, count, values);
@@ -182,7 +183,7 @@ gnf_status compare_run(const struct tensors *tensors, const void *y, const doubl
             add_group(&work, g, result);
         free(work.part);
     }
-    double tolerance = compare_tolerance(problem->dtype);
+    double tolerance = compare_tolerance(problem);
     result->ok = result->unwritten == 0 && result->not_matching == 0 && result->max_error <= tolerance &&
                  result->mean_error <= tolerance / 2 && result->std_error <= tolerance / 2;
     return GNF_OK;
@@ -212,7 +213,7 @@ void compare_text(const struct tensors *tensors, const struct comparison *result
     if (result->not_matching > 0 && used < size)
         used += (size_t)snprintf(out + used, size - used, "; %lld NaN or infinity on one side only",
                                  (long long)result->not_matching);
-    double limit = compare_tolerance(tensors->problem->dtype) / 2;
+    double limit = compare_tolerance(tensors->problem) / 2;
     if (!result->ok && (result->mean_error > limit || result->std_error > limit) && used < size)
         snprintf(out + used, size - used, "; a group's mean is off by %.3g, its deviation by %.3g",
                  result->mean_error, result->std_error);

@@ -19,8 +19,8 @@ struct comparison {
         std_error; /* worst group's mean and standard deviation, in units of max(1, rms of the group) */
 };
 
-/* |err| <= this * max(1, |ref|). */
-double compare_tolerance(enum gnf_dtype dtype);
+/* |err| <= this * max(1, |ref|). What TF32 makes of a product is looser than what f32 makes of the rest. */
+double compare_tolerance(const struct gnf_problem *problem);
 /* y and reference in logical C order. Correlation would not see a wrong divisor, so beside every element the
  * mean and deviation of each group of at least 64 elements are compared, at half the tolerance: rounding
  * averages out there. Uses up to 16 threads. GNF_OUT_OF_MEMORY. */

@@ -2,19 +2,17 @@
 #ifndef CLI_DATA_SETS_H
 #define CLI_DATA_SETS_H
 
-#include "../problem.h"
-#include "random.h"
+#include "tensors.h"
 
 struct data_set {
     const char *name;
-    struct random_recipe x;
-    bool affine;   /* gamma and beta given, not null */
+    struct tensors_recipe recipe;
     bool thorough; /* also misaligned pointers, y in place of its inputs, inputs left alone */
 };
-enum { DATA_SETS = 6 };
+enum { DATA_SETS_MAX = 12 };
 
-/* The i-th of DATA_SETS, for the problem: a mean of 1e4 only where dtype and chain can resolve a spread of 1
- * there. */
-struct data_set data_sets_get(const struct gnf_problem *problem, int i);
+/* Those for the problem; returns their number. Of what no arithmetic in float can resolve to the tolerance
+ * they have a milder form, or none. */
+int data_sets_list(const struct gnf_problem *problem, struct data_set list[DATA_SETS_MAX]);
 
 #endif

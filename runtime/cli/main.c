@@ -48,6 +48,7 @@ static int exit_status_of(gnf_status status)
     case GNF_NO_COMPILER:
     case GNF_NOT_COMPILED:
     case GNF_NO_KERNEL:
+    case GNF_NO_CUBLAS:
         return EXIT_NO_DEVICE;
     default:
         return EXIT_DRIVER;

@@ -2,6 +2,7 @@
 
 #include "halves.h"
 #include "parallel.h"
+#include "product.h"
 #include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -19,6 +20,8 @@ struct work {
     const struct tensors *tensors;
     double *y;
     int64_t units_per_sample, unit_channels;
+    const double *linear; /* what linear made of the samples from `first_sample` on; NULL without one */
+    int64_t first_sample;
     atomic_bool no_memory;
 };
 
@@ -175,6 +178,8 @@ static void run_stages(struct unit *unit, double *row)
         case GNF_OP_REDUCTION:
             reduction(unit, stage->op->name);
             break;
+        case GNF_OP_LINEAR: /* the unit began with its output */
+            break;
         default:
             elementwise(unit, stage);
         }
@@ -190,6 +195,19 @@ static bool label_used(const struct gnf_problem *problem, int label)
         if (problem->stage[k].op->kind == GNF_OP_BINARY && problem->stage[k].label == label)
             return true;
     return false;
+}
+
+static void load_unit(const struct work *work, struct unit *unit)
+{
+    const struct gnf_problem *problem = work->tensors->problem;
+    int64_t sample = unit->sample - work->first_sample, count = unit->channels * unit->spatial;
+    if (work->linear != NULL)
+        memcpy(unit->value, work->linear + sample * problem->channels + unit->channel,
+               (size_t)count * sizeof(double));
+    else
+        stored_load_many(problem->dtype, work->tensors->at[TENSOR_X].data,
+                         (unit->sample * problem->channels + unit->channel) * problem->spatial, count,
+                         unit->value);
 }
 
 static void run_units(void *user, int64_t begin, int64_t end)
@@ -209,12 +227,11 @@ static void run_units(void *user, int64_t begin, int64_t end)
     if (!memory)
         atomic_store(&work->no_memory, true);
     for (int64_t i = begin; i < end && memory; i++) {
-        unit.sample = i / work->units_per_sample;
+        unit.sample = work->first_sample + i / work->units_per_sample;
         unit.channel = i % work->units_per_sample * work->unit_channels;
         unit.channels = work->unit_channels;
         int64_t at = (unit.sample * problem->channels + unit.channel) * problem->spatial;
-        stored_load_many(problem->dtype, work->tensors->at[TENSOR_X].data, at, unit.channels * unit.spatial,
-                         unit.value);
+        load_unit(work, &unit);
         run_stages(&unit, row);
         if (problem->reduction >= 0)
             at = unit.sample * problem->spatial;
@@ -226,6 +243,34 @@ static void run_units(void *user, int64_t begin, int64_t end)
     free(row);
 }
 
+/* linear's output of so many samples at a time, or a reduction of a large batch would need memory for all. */
+enum { SLAB = 1024 };
+
+static gnf_status run_slabs(struct work *work, int64_t grain)
+{
+    const struct tensors *tensors = work->tensors;
+    int64_t samples = tensors->samples, slab = samples;
+    double *linear = NULL;
+    gnf_status status = GNF_OK;
+    if (tensors->weight >= 0) {
+        slab = samples < SLAB ? samples : SLAB;
+        linear = malloc((size_t)(slab * tensors->problem->channels) * sizeof *linear);
+        if (linear == NULL)
+            return gnf_fail(GNF_OUT_OF_MEMORY, "no host memory for the reference of linear");
+    }
+    work->linear = linear;
+    for (int64_t first = 0; first < samples && status == GNF_OK; first += slab) {
+        int64_t rows = samples - first < slab ? samples - first : slab;
+        work->first_sample = first;
+        if (linear != NULL)
+            status = product_run(tensors, first, rows, linear);
+        if (status == GNF_OK)
+            parallel_for(rows * work->units_per_sample, grain, run_units, work);
+    }
+    free(linear);
+    return status;
+}
+
 gnf_status reference_run(const struct tensors *tensors, double *y)
 {
     const struct gnf_problem *problem = tensors->problem;
@@ -233,7 +278,7 @@ gnf_status reference_run(const struct tensors *tensors, double *y)
         const struct gnf_stage *stage = &problem->stage[k];
         bool known =
             stage->op->kind == GNF_OP_ELEMENTWISE || stage->op->kind == GNF_OP_BINARY ||
-            stage->op->kind == GNF_OP_GROUPNORM ||
+            stage->op->kind == GNF_OP_GROUPNORM || (stage->op->kind == GNF_OP_LINEAR && k == 0) ||
             (stage->op->kind == GNF_OP_REDUCTION && (stage->op->param_count == 0 || stage->value[0] == 0));
         if (!known)
             return gnf_fail(GNF_NOT_SUPPORTED, "%s: this stage has no host reference", stage->op->name);
@@ -246,7 +291,7 @@ gnf_status reference_run(const struct tensors *tensors, double *y)
     struct work work = {
         .tensors = tensors, .y = y, .units_per_sample = units, .unit_channels = problem->channels / units};
     int64_t unit_elements = work.unit_channels * problem->spatial;
-    parallel_for(tensors->samples * units, 1 + 65536 / unit_elements, run_units, &work);
+    GNF_TRY(run_slabs(&work, 1 + 65536 / unit_elements));
     if (atomic_load(&work.no_memory))
         return gnf_fail(GNF_OUT_OF_MEMORY, "no host memory for the reference's %lld doubles",
                         (long long)unit_elements);

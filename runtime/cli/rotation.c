@@ -1,5 +1,6 @@
 #include "rotation.h"
 
+#include "../plan.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,8 +21,10 @@ static gnf_status place(struct session *session, const struct tensors *tensors, 
     return bytes > 0 ? GNF_CU(&session->context->driver, cuMemcpyHtoD, (*address, values, bytes)) : GNF_OK;
 }
 
-static uint64_t *address_of(gnf_arguments *arguments, int which)
+static uint64_t *address_of(const struct tensors *tensors, gnf_arguments *arguments, int which)
 {
+    if (tensors->weight >= 0 && which >= tensors->weight)
+        return which == tensors->weight ? &arguments->weight : &arguments->bias;
     switch (which) {
     case TENSOR_X:
         return &arguments->x;
@@ -56,12 +59,12 @@ static gnf_status fill(struct rotation *rotation, const struct tensors *tensors,
             values = scratch;
         }
         for (int set = 0; set < rotation->sets && status == GNF_OK; set++) {
-            uint64_t *address = address_of(&rotation->arguments[set], i);
+            uint64_t *address = address_of(tensors, &rotation->arguments[set], i);
             if (full || set == 0)
                 status =
                     place(rotation->session, tensors, tensor, full ? &next : &next_small, values, address);
             else
-                *address = *address_of(&rotation->arguments[0], i);
+                *address = *address_of(tensors, &rotation->arguments[0], i);
         }
     }
     free(scratch);
@@ -86,6 +89,9 @@ gnf_status rotation_create(struct rotation *rotation, struct session *session, c
     }
     *rotation = (struct rotation){.session = session};
     rotation->sets = timing_sets(session, (int64_t)set_bytes, (int64_t)(session->context->device.memory / 4));
+    rotation->bytes = (int64_t)(set_bytes * (size_t)rotation->sets + small_bytes);
+    if (tensors->weight >= 0)
+        rotation->weight_bytes = tensors->at[tensors->weight].elements * (int64_t)element;
     rotation->arguments = calloc((size_t)rotation->sets, sizeof *rotation->arguments);
     gnf_status status = rotation->arguments != NULL
                             ? GNF_OK
@@ -112,11 +118,13 @@ void rotation_free(struct rotation *rotation)
     for (size_t i = 0; i < sizeof memory / sizeof memory[0]; i++)
         if (memory[i] != 0)
             cuda->cuMemFree(memory[i]);
+    for (int i = 0; i < rotation->weight_count; i++)
+        cuda->cuMemFree(rotation->weight[i].data);
     free(rotation->arguments);
     memset(rotation, 0, sizeof *rotation);
 }
 
-gnf_status rotation_fit(struct rotation *rotation, const gnf_plan *plan, bool *moved)
+static gnf_status fit_workspace(struct rotation *rotation, const gnf_plan *plan, bool *moved)
 {
     const struct gnf_driver *cuda = &rotation->session->context->driver;
     size_t wanted = gnf_plan_workspace_size(plan);
@@ -136,8 +144,40 @@ gnf_status rotation_fit(struct rotation *rotation, const gnf_plan *plan, bool *m
     return GNF_OK;
 }
 
+static gnf_status prepare_weight(struct rotation *rotation, const gnf_plan *plan, size_t bytes,
+                                 CUdeviceptr *prepared)
+{
+    struct session *session = rotation->session;
+    const struct gnf_driver *cuda = &session->context->driver;
+    struct rotation_weight one = {plan->choice.variant->product.method, bytes, 0};
+    for (int i = 0; i < rotation->weight_count; i++)
+        if (rotation->weight[i].method == one.method && rotation->weight[i].bytes == bytes) {
+            *prepared = rotation->weight[i].data;
+            return GNF_OK;
+        }
+    if (rotation->weight_count == ROTATION_WEIGHTS)
+        return gnf_fail(GNF_INVALID_ARGUMENT, "more than %d kinds of prepared weights", ROTATION_WEIGHTS);
+    GNF_TRY(GNF_CU(cuda, cuMemAlloc, (&one.data, bytes)));
+    rotation->weight[rotation->weight_count++] = one;
+    *prepared = one.data;
+    GNF_TRY(gnf_prepare_weight(plan, rotation->arguments[0].weight, one.data, bytes, session->stream));
+    return session_wait(session);
+}
+
+gnf_status rotation_fit(struct rotation *rotation, struct rotation_run *run, bool *moved)
+{
+    gnf_plan_info info = {.size = sizeof info};
+    GNF_TRY(fit_workspace(rotation, run->plan, moved));
+    GNF_TRY(gnf_plan_get_info(run->plan, &info));
+    run->prepared = 0;
+    return info.prepared_size > 0 ? prepare_weight(rotation, run->plan, info.prepared_size, &run->prepared)
+                                  : GNF_OK;
+}
+
 gnf_status rotation_launch(void *user, int set, CUstream stream)
 {
     const struct rotation_run *run = user;
-    return gnf_execute(run->plan, &run->rotation->arguments[set], stream);
+    gnf_arguments arguments = run->rotation->arguments[set];
+    arguments.prepared = run->prepared;
+    return gnf_execute(run->plan, &arguments, stream);
 }

@@ -2,6 +2,7 @@
 
 #include "npy.h"
 #include "parallel.h"
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,16 +12,32 @@ int64_t tensors_y_channels(const struct gnf_problem *problem)
     return problem->reduction >= 0 ? 1 : problem->channels;
 }
 
-static void add_tensor(struct tensors *tensors, const char *name, enum gnf_broadcast broadcast, bool required)
+static struct tensor *add_tensor(struct tensors *tensors, const char *name, enum gnf_broadcast broadcast,
+                                 bool required)
 {
     const struct gnf_problem *problem = tensors->problem;
     struct tensor *tensor = &tensors->at[tensors->count++];
-    tensor->name = name;
-    tensor->broadcast = broadcast;
-    tensor->required = required;
-    tensor->elements = broadcast == GNF_CHANNEL  ? problem->channels
-                       : broadcast == GNF_SCALAR ? 1
-                                                 : tensors->samples * problem->channels * problem->spatial;
+    *tensor = (struct tensor){.name = name, .broadcast = broadcast, .required = required};
+    if (broadcast == GNF_FULL) {
+        tensor->shape[tensor->rank++] = tensors->samples;
+        tensor->shape[tensor->rank++] = problem->channels;
+        for (int i = 0; i < problem->spatial_rank; i++)
+            tensor->shape[tensor->rank++] = problem->size[i];
+    } else if (broadcast == GNF_CHANNEL) {
+        tensor->shape[tensor->rank++] = problem->channels;
+    }
+    return tensor;
+}
+
+static gnf_status count_elements(const struct gnf_problem *problem, struct tensor *tensor)
+{
+    int64_t bytes;
+    bool fits = true;
+    tensor->elements = 1;
+    for (int i = 0; i < tensor->rank; i++)
+        fits &= !__builtin_mul_overflow(tensor->elements, tensor->shape[i], &tensor->elements);
+    fits &= !__builtin_mul_overflow(tensor->elements, (int64_t)gnf_dtype_size(problem->dtype), &bytes);
+    return fits ? GNF_OK : gnf_fail(GNF_TOO_LARGE, "the bytes of %s do not fit 63 bits", tensor->name);
 }
 
 gnf_status tensors_create(struct tensors *tensors, const struct gnf_problem *problem, int64_t samples)
@@ -28,15 +45,23 @@ gnf_status tensors_create(struct tensors *tensors, const struct gnf_problem *pro
     memset(tensors, 0, sizeof *tensors);
     tensors->problem = problem;
     tensors->samples = samples;
-    int64_t x_elements, bytes;
+    tensors->weight = -1;
+    int64_t x_elements;
     GNF_TRY(gnf_problem_elements(problem, samples, &x_elements, &tensors->y_elements));
-    if (__builtin_mul_overflow(x_elements, (int64_t)gnf_dtype_size(problem->dtype), &bytes))
-        return gnf_fail(GNF_TOO_LARGE, "N = %lld: the bytes of x do not fit 63 bits", (long long)samples);
-    add_tensor(tensors, "x", GNF_FULL, true);
+    struct tensor *x = add_tensor(tensors, "x", GNF_FULL, true);
     add_tensor(tensors, "gamma", GNF_CHANNEL, false);
     add_tensor(tensors, "beta", GNF_CHANNEL, false);
     for (int i = 0; i < problem->operand_count; i++)
         add_tensor(tensors, problem->operand[i].name, problem->operand[i].broadcast, true);
+    if (problem->inputs > 0) {
+        x->shape[1] = problem->inputs;
+        tensors->weight = tensors->count;
+        struct tensor *weight = add_tensor(tensors, "weight", GNF_CHANNEL, true);
+        weight->shape[weight->rank++] = problem->inputs;
+        add_tensor(tensors, "bias", GNF_CHANNEL, false);
+    }
+    for (int i = 0; i < tensors->count; i++)
+        GNF_TRY(count_elements(problem, &tensors->at[i]));
     return GNF_OK;
 }
 
@@ -58,46 +83,50 @@ static gnf_status make_room(struct tensors *tensors, struct tensor *tensor)
     return GNF_OK;
 }
 
-gnf_status tensors_random(struct tensors *tensors, const struct random_recipe *data, uint64_t seed,
-                          bool affine)
+/* A layer's weights and bias as PyTorch makes them are uniform within 1 / sqrt(IN); the values of a recipe
+ * are meant for a bound of 1. */
+static struct random_recipe recipe_of(const struct tensors *tensors, int which,
+                                      const struct tensors_recipe *recipe)
 {
-    const struct random_recipe uniform = {.kind = RANDOM_UNIFORM};
+    struct random_recipe one = {.kind = RANDOM_UNIFORM, .scale = 1};
+    if (which == TENSOR_X)
+        one = recipe->x;
+    else if (which == tensors->weight)
+        one = recipe->weight;
+    if (tensors->weight >= 0 && which >= tensors->weight)
+        one.scale = (one.scale != 0 ? one.scale : 1) / sqrt((double)tensors->problem->inputs);
+    return one;
+}
+
+gnf_status tensors_random(struct tensors *tensors, const struct tensors_recipe *recipe, uint64_t seed)
+{
     for (int i = 0; i < tensors->count; i++) {
         struct tensor *tensor = &tensors->at[i];
-        if (!tensor->required && !affine) {
+        if (!tensor->required && !recipe->affine) {
             free(tensor->data);
             tensor->data = NULL;
             continue;
         }
         GNF_TRY(make_room(tensors, tensor));
-        random_fill(i == TENSOR_X ? data : &uniform, seed, tensor->name, tensors->problem->dtype,
-                    tensor->data, tensor->elements);
+        struct random_recipe one = recipe_of(tensors, i, recipe);
+        int64_t row = tensor->rank > 1 && tensor->shape[0] > 0 ? tensor->elements / tensor->shape[0] : 0;
+        random_fill(&one, seed, tensor->name, tensors->problem->dtype, tensor->data, tensor->elements, row);
     }
     return GNF_OK;
 }
 
-int tensors_shape(const struct tensors *tensors, const struct tensor *tensor,
-                  int64_t shape[2 + GNF_MAX_SPATIAL])
+int tensors_y_shape(const struct tensors *tensors, int64_t shape[TENSORS_RANK])
 {
-    const struct gnf_problem *problem = tensors->problem;
-    if (tensor->broadcast == GNF_SCALAR)
-        return 0;
-    if (tensor->broadcast == GNF_CHANNEL) {
-        shape[0] = problem->channels;
-        return 1;
-    }
-    shape[0] = tensors->samples;
-    shape[1] = problem->channels;
-    for (int i = 0; i < problem->spatial_rank; i++)
-        shape[2 + i] = problem->size[i];
-    return 2 + problem->spatial_rank;
+    const struct tensor *x = &tensors->at[TENSOR_X];
+    memcpy(shape, x->shape, sizeof x->shape);
+    shape[1] = tensors_y_channels(tensors->problem);
+    return x->rank;
 }
 
-int tensors_y_shape(const struct tensors *tensors, int64_t shape[2 + GNF_MAX_SPATIAL])
+bool tensors_can_share(const struct tensors *tensors, int which)
 {
-    int rank = tensors_shape(tensors, &tensors->at[TENSOR_X], shape);
-    shape[1] = tensors_y_channels(tensors->problem);
-    return rank;
+    return tensors->problem->reduction < 0 && which < tensors->count &&
+           tensors->at[which].broadcast == GNF_FULL && !(which == TENSOR_X && tensors->weight >= 0);
 }
 
 gnf_status tensors_load(struct tensors *tensors, const char *name, const char *path)
@@ -118,8 +147,8 @@ gnf_status tensors_load(struct tensors *tensors, const char *name, const char *p
 
     struct npy_array array;
     GNF_TRY(npy_read(path, &array));
-    int64_t shape[2 + GNF_MAX_SPATIAL];
-    int rank = tensors_shape(tensors, tensor, shape);
+    const int64_t *shape = tensor->shape;
+    int rank = tensor->rank;
     enum gnf_dtype dtype = tensors->problem->dtype;
     bool same = array.dtype == dtype && array.rank == rank;
     for (int i = 0; i < rank && same; i++)
@@ -205,11 +234,16 @@ void tensors_from_memory(const struct gnf_problem *problem, int64_t samples, int
     convert(problem, samples, problem->spatial, channels, memory, logical);
 }
 
-int64_t tensors_bytes(const struct tensors *tensors)
+int64_t tensors_bytes(const struct tensors *tensors, bool all)
 {
     int64_t elements = tensors->y_elements;
     for (int i = 0; i < tensors->count; i++)
-        if (tensors->at[i].data != NULL)
+        if (all || tensors->at[i].data != NULL)
             elements += tensors->at[i].elements;
     return elements * (int64_t)gnf_dtype_size(tensors->problem->dtype);
+}
+
+double tensors_flop(const struct gnf_problem *problem, int64_t samples)
+{
+    return 2.0 * (double)samples * (double)problem->inputs * (double)problem->channels;
 }

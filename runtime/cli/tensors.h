@@ -6,7 +6,8 @@
 #include "random.h"
 
 enum {
-    TENSORS_MAX = 3 + GNF_MAX_OPERANDS,
+    TENSORS_MAX = 5 + GNF_MAX_OPERANDS,
+    TENSORS_RANK = 2 + GNF_MAX_SPATIAL,
     TENSOR_X = 0,
     TENSOR_GAMMA = 1,
     TENSOR_BETA = 2,
@@ -14,9 +15,11 @@ enum {
 };
 
 struct tensor {
-    const char *name; /* x, gamma, beta, then the operands' names in order */
-    enum gnf_broadcast broadcast;
-    bool required; /* gamma and beta may be null */
+    const char *name; /* x, gamma, beta, then the operands' names in order, then linear's weight and bias */
+    enum gnf_broadcast broadcast; /* of weight and bias GNF_CHANNEL: the same for all samples */
+    bool required;                /* gamma, beta and bias may be null */
+    int rank;
+    int64_t shape[TENSORS_RANK]; /* logical */
     int64_t elements;
     void *data; /* malloc'ed, or NULL */
 };
@@ -25,27 +28,33 @@ struct tensors {
     int64_t samples;                   /* N */
     int64_t y_elements;
     int count;
+    int weight; /* index of linear's weight, [OUT, IN], its bias behind it; -1 without linear */
     struct tensor at[TENSORS_MAX];
+};
+/* What random tensors hold. */
+struct tensors_recipe {
+    struct random_recipe x;
+    struct random_recipe weight; /* times 1 / sqrt(IN), the bound of a fresh layer in PyTorch */
+    bool affine;                 /* gamma, beta and bias given, not null */
 };
 
 /* Lists the tensors, without data. `samples` is N where the problem says *. */
 gnf_status tensors_create(struct tensors *tensors, const struct gnf_problem *problem, int64_t samples);
 void tensors_free(struct tensors *tensors);
 
-/* x as `data` says, gamma, beta and operands uniform; those of gamma and beta only if `affine`. */
-gnf_status tensors_random(struct tensors *tensors, const struct random_recipe *data, uint64_t seed,
-                          bool affine);
+/* x and weight as the recipe says, bias uniform within 1 / sqrt(IN), the rest uniform in [-1, 1). */
+gnf_status tensors_random(struct tensors *tensors, const struct tensors_recipe *recipe, uint64_t seed);
 /* One tensor from a .npy file of its logical shape. Unknown names and wrong shapes are errors that say what
  * is allowed. */
 gnf_status tensors_load(struct tensors *tensors, const char *name, const char *path);
 /* GNF_INVALID_ARGUMENT naming the first required tensor without data. */
 gnf_status tensors_require(const struct tensors *tensors);
 
-/* The logical shape: rank and sizes. A reduced y has C = 1. */
-int tensors_shape(const struct tensors *tensors, const struct tensor *tensor,
-                  int64_t shape[2 + GNF_MAX_SPATIAL]);
-int tensors_y_shape(const struct tensors *tensors, int64_t shape[2 + GNF_MAX_SPATIAL]);
+/* The logical shape of y: rank and sizes. C is linear's OUT, 1 after a reduction. */
+int tensors_y_shape(const struct tensors *tensors, int64_t shape[TENSORS_RANK]);
 int64_t tensors_y_channels(const struct gnf_problem *problem);
+/* May y be written in the place of this tensor? */
+bool tensors_can_share(const struct tensors *tensors, int which);
 
 /* Whether the memory order of a full tensor is the logical one, `channels` being C, or 1 for a reduced y. */
 bool tensors_in_order(const struct gnf_problem *problem, int64_t channels);
@@ -54,7 +63,10 @@ void tensors_to_memory(const struct gnf_problem *problem, int64_t samples, int64
                        const void *logical, void *memory);
 void tensors_from_memory(const struct gnf_problem *problem, int64_t samples, int64_t channels,
                          const void *memory, void *logical);
-/* Bytes that one execution has to read and write at least: x, y and the operands present. */
-int64_t tensors_bytes(const struct tensors *tensors);
+/* Bytes that one execution has to read and write at least: y and the tensors present, or with `all` those
+ * that may be null too. */
+int64_t tensors_bytes(const struct tensors *tensors, bool all);
+/* Floating-point operations of the matrix product, 0 without one. */
+double tensors_flop(const struct gnf_problem *problem, int64_t samples);
 
 #endif

@@ -12,7 +12,7 @@ import pytest
 from broken import Kernel, Workshop, simkernels
 from program import GNFUSE, SIM, run
 
-REGISTERS, REDUCE, CHAIN, CHANNELS = "lib/registers.cuh", "lib/reduce.cuh", "lib/chain.cuh.j2", "lib/channels.cuh.j2"
+REGISTERS, REDUCE, CHAIN, CHANNELS = "lib/registers.cuh.j2", "lib/reduce.cuh", "lib/chain.cuh.j2", "lib/channels.cuh.j2"
 SPLIT, SHARED = "split.cu.j2", "shared.cu.j2"
 
 PLAIN = "f32[5,12,7,9] | groupnorm(4)"

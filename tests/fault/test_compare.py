@@ -57,7 +57,7 @@ def with_spoilers(folder):
             shutil.copytree(variants.TEMPLATES, templates)
             store = "gnf_store(y + place(k).at, v[k]);"
             spoil = f"if (unit + lane + k == 0) ((gnf_element *)a.x)[{place}] = 1000.0f;"
-            replace_once(templates, "lib/registers.cuh", store, f"{store}\n            {spoil}")
+            replace_once(templates, "lib/registers.cuh.j2", store, f"{store}\n            {spoil}")
             rows[variant] = rows_of(writer, Renderer(templates))[variant]
         return rows
 

@@ -112,7 +112,11 @@ PROBLEMS = {
     "f32[99999999999999999999,4] | groupnorm(2)": r"N = 99999999999999999999",
     "f32[1099511627776,1048576,1048576] | groupnorm(2)": r"63 bits",
     "f32[4294967296,4294967296] | groupnorm(1)": r"63 bits",
-    "f32[2,4] | linear(4) | groupnorm(2)": r"linear",
+    "f32[2,4] | silu | linear(4) | groupnorm(2)": r"linear after another stage",
+    "f32[2,4] | linear(4, tf32, strict) | groupnorm(2)": r"tf32 and strict",
+    "f16[2,4] | linear(4, tf32) | groupnorm(2)": r"tf32 for f16",
+    "f32[2,4] | linear(6) | groupnorm(2) | add(x)": r"label 'x' has other sizes",
+    "f32[2,4] | linear(6) | groupnorm(2) | add(bias: channel)": r"tensor name 'bias'",
     "f32[2,4,8,8] | conv2d(4, 3) | groupnorm(2)": r"conv2d",
     "f32[2,4,8,8] | groupnorm(2) | maxpool2d(2)": r"maxpool2d",
     "f32[2,4,8,8] | groupnorm(2) | mean(all)": r"mean",
@@ -458,7 +462,7 @@ def test_kernel_that_does_not_compile(known, tmp_path):
     kernel = Kernel(known.problem, "warp", {"threads": 128, "lanes": 32, "vector": 1, "items": 1})
     shop = Workshop(tmp_path)
     pack, variant = shop.make(
-        "wrong", kernel, (("lib/registers.cuh", "gnf_store(y + place(k).at, v[k]);", "gnf_store(y + place(k).at, v[k]); frobnicate;"),)
+        "wrong", kernel, (("lib/registers.cuh.j2", "gnf_store(y + place(k).at, v[k]);", "gnf_store(y + place(k).at, v[k]); frobnicate;"),)
     )
     result = run(
         "run", known.problem, "--variant", variant, "--pack", pack, "-q", CUDASIM_KERNELS=known.library, GNFUSE_CACHE_DIR=tmp_path / "cache"

@@ -52,7 +52,7 @@ def with_wrong(folder):
         subprocess.run(["cp", "-r", variants.TEMPLATES, templates], check=True)
         replace_once(
             templates,
-            "lib/registers.cuh",
+            "lib/registers.cuh.j2",
             "gnf_store(y + place(k).at, v[k]);",
             "if (unit + lane + k > 0) gnf_store(y + place(k).at, v[k]);",
         )

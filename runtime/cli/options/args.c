@@ -216,6 +216,13 @@ static gnf_status set_events(struct args *args, const char *value)
     return GNF_OK;
 }
 
+static gnf_status set_each_weight(struct args *args, const char *value)
+{
+    (void)value;
+    args->each_weight = true;
+    return GNF_OK;
+}
+
 static gnf_status set_check(struct args *args, const char *value)
 {
     (void)value;
@@ -272,6 +279,8 @@ enum {
 
 static const struct option_row rows[] = {
     {"check", 0, NULL, COMMAND_RUN, set_check, "compare with the float64 host reference"},
+    {"each-weight", 0, NULL, COMMAND_RUN | COMMAND_BENCH, set_each_weight,
+     "linear's weight is not prepared ahead: each launch takes it as it is"},
     {"in", 0, "NAME=FILE", COMMAND_RUN, set_input,
      "a tensor from a .npy file (f4, f2, or u2 for bf16); repeatable"},
     {"out", 0, "FILE", COMMAND_RUN, set_out, "write y to a .npy file"},

@@ -41,7 +41,7 @@ struct args {
     struct args_list packs, inputs, archs; /* inputs are "NAME=FILE" */
     char arch_text[512];                   /* what archs point into */
     size_t arch_used;
-    bool check, json, quiet, verbose, all, dry_run, again, events;
+    bool check, json, quiet, verbose, all, dry_run, again, events, each_weight;
     double budget, hang; /* seconds; budget 0: none */
     int jobs;            /* compilers at once; 0: one a core */
     uint64_t seed;
