@@ -20,6 +20,7 @@ PADDING = 128  # runtime/linear.h
 # The tensor cores cut what they add, so a partial sum's error grows with its share of K. Up to this much the output of
 # the chain is no further from float64 than with SGEMM, though the product itself may be: README.md.
 LONGEST = 2048
+SHORT = 1024  # the IN below which wgmma adds up its accumulator twice as often
 SMALL, EACH = 17, 128  # the N from which tensor cores pay, and from which splitting the weight each time does
 
 
@@ -149,8 +150,10 @@ def of(problem, generic=False):
         found += _splits("fp16x1", 1, 1)
         found += [Product("tf32", "tf32"), Product("sgemm", "direct")]
     else:
-        # On all data measured k128's error is below SGEMM's.
-        split = [*_wgmma(128)] if problem.strict else [*_wgmma(256), *_fp16x3(problem, generic)]
+        # SGEMM's error falls with IN, the split's with the K of one accumulation.
+        split = []
+        if not problem.strict:
+            split = [*_wgmma(128 if problem.inputs < SHORT and not generic else 256), *_fp16x3(problem, generic)]
         # Prepared ones first: they are never slower than the same with the weight split each time.
         found += sorted(split, key=lambda p: p.weights == "each")
         found.append(Product("sgemm", "direct"))

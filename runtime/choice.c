@@ -118,9 +118,11 @@ static gnf_status check_product(const struct gnf_variant *variant, const struct 
     if (product->method == GNF_METHOD_TF32 && !problem->tf32)
         return gnf_fail(GNF_NOT_SUPPORTED, "variant '%s' is for linear(..., tf32)", variant->name);
     if (product->weights == GNF_WEIGHTS_PREPARED && !terms->prepared)
-        return gnf_fail(GNF_INVALID_ARGUMENT,
-                        "variant '%s' needs a prepared weight: allowed is the option prepared = 1",
-                        variant->name);
+        return gnf_fail(
+            GNF_INVALID_ARGUMENT,
+            "variant '%s' needs a prepared weight: allowed are gnf_plan_options.prepared = 1, and gnfuse "
+            "without --each-weight",
+            variant->name);
     /* A prepared weight is for every plan of its problem: on one device they must not want it in two forms.
      */
     if (product->yields && !terms->named && device->capability == GNF_WGMMA_CAPABILITY && !terms->no_exact)
@@ -173,7 +175,7 @@ static bool fills(const struct gnf_choice *choice, const struct gnf_problem *pro
            (choice->blocks >= divide(device->multiprocessors, 3) && bytes <= (double)choice->blocks * LITTLE);
 }
 
-static bool is_same_product(const struct gnf_product *a, const struct gnf_product *b)
+bool gnf_same_product(const struct gnf_product *a, const struct gnf_product *b)
 {
     return a->method == b->method && a->weights == b->weights && a->chunks == b->chunks &&
            a->sums == b->sums && a->least == b->least && a->most == b->most &&
@@ -194,7 +196,7 @@ static gnf_status choose_tail(struct gnf_choice *best, const struct gnf_pack *pa
     gnf_status status = GNF_NOT_SUPPORTED;
     for (int i = 0; i < count; i++) {
         struct gnf_choice next = {.pack = pack, .variant = &variants[i]};
-        if (best->variant ? !is_same_product(&best->variant->product, &variants[i].product)
+        if (best->variant ? !gnf_same_product(&best->variant->product, &variants[i].product)
                           : !any && !is_meant_for(&variants[i].product, problem->samples))
             continue;
         gnf_status legal = gnf_choice_check(&next, problem, terms, device);

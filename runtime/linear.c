@@ -249,8 +249,15 @@ gnf_status gnf_prepare_weight(const gnf_plan *plan, uint64_t weight, uint64_t pr
     CUcontext before;
     if (!plan)
         return gnf_fail(GNF_INVALID_ARGUMENT, "plan is null");
-    if (plan->empty || !plan->choice.linear.prepared)
+    if (plan->empty)
         return GNF_OK;
+    if (!plan->choice.linear.prepared)
+        return !prepared_size
+                   ? GNF_OK
+                   : gnf_fail(GNF_INVALID_ARGUMENT,
+                              "prepared_size = %zu: allowed is 0, since this plan (variant '%s') takes the "
+                              "weight as it is; prepare with a plan whose prepared_size is not 0",
+                              prepared_size, plan->choice.variant->name);
     GNF_TRY(check_prepared(plan, weight, prepared, prepared_size));
     struct gnf_kernel_args args = plan->args;
     args.weight = (const void *)(uintptr_t)weight;

@@ -89,6 +89,7 @@ gnf_status gnf_choice_default(struct gnf_choice *choice, const struct gnf_pack *
                               const struct gnf_variant *variants, int count,
                               const struct gnf_problem *problem, const struct gnf_terms *terms,
                               const struct gnf_device *device);
+bool gnf_same_product(const struct gnf_product *a, const struct gnf_product *b);
 /* Launches of one execution that is one slab, cuBLASLt's included. */
 unsigned gnf_variant_launches(const struct gnf_variant *variant);
 

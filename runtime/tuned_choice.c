@@ -226,6 +226,16 @@ static bool is_better(struct search *search, int index, const struct known *old,
     return current != was_current ? current : new->item > old->item;
 }
 
+/* Which product is fastest turns with N: a record of another N speaks only for tails of the default rule's.
+ */
+static bool speaks_here(const struct search *search, int index, const struct gnf_record *record)
+{
+    const struct gnf_tuned_query *query = search->query;
+    return record->samples == query->problem->samples || query->default_index < 0 ||
+           gnf_same_product(&query->candidates[index].variant->product,
+                            &query->candidates[query->default_index].variant->product);
+}
+
 /* Fills in the group's winner, its worth and what match it is. */
 static void decide(struct search *search, struct group *group)
 {
@@ -238,7 +248,7 @@ static void decide(struct search *search, struct group *group)
         if (item->replaced || !in_group(group, item))
             continue;
         int index = find_candidate(search, item->line.record.variant);
-        if (index < 0 || !is_legal(search, index))
+        if (index < 0 || !is_legal(search, index) || !speaks_here(search, index, &item->line.record))
             continue;
         if (is_better(search, index, &search->known[index], &known))
             search->known[index] = known;
@@ -338,6 +348,8 @@ static bool explain_unfit(struct search *search, const struct gnf_tuned_item *it
     else if (!is_legal(search, index))
         say(query, item, "not usable here: %s",
             query->legal(query->user, &query->candidates[index]) ? "" : gnf_error_message());
+    else if (!speaks_here(search, index, record))
+        say(query, item, "N = %" PRId64 ", and not of the default rule's product", record->samples);
     else
         return false;
     return true;
@@ -475,17 +487,18 @@ static void *prepare(struct search *search, int lines)
 const char *gnf_tuned_gemm(const struct gnf_tuned *tuned, const struct gnf_problem *problem,
                            const struct gnf_record_device *device, const struct gnf_variant *variant)
 {
-    const char *gemm = NULL;
+    const struct gnf_tuned_item *best = NULL;
     int first, lines = tuned ? gnf_tuned_range(tuned, problem->key, &first) : 0;
     for (int i = 0; i < lines; i++) {
         const struct gnf_tuned_item *item = tuned->sorted[first + i];
         const struct gnf_record *record = &item->line.record;
         if (record->gemm && !item->replaced && !strcmp(record->variant, variant->name) &&
             gnf_slab_rows(variant, record->samples) == gnf_slab_rows(variant, problem->samples) &&
-            gnf_record_same_device(&record->device, device))
-            gemm = record->gemm;
+            gnf_record_same_device(&record->device, device) &&
+            (!best || item->users > best->users || (item->users == best->users && item > best)))
+            best = item; /* items stand in the order of the files */
     }
-    return gemm;
+    return best ? best->line.record.gemm : NULL;
 }
 
 struct gnf_tuned_choice gnf_tuned_choose(const struct gnf_tuned *tuned, const struct gnf_tuned_query *query)

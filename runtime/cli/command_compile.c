@@ -1,4 +1,6 @@
 #include "commands.h"
+
+#include "../image.h"
 #include "elf.h"
 #include "output.h"
 #include "session.h"
@@ -10,6 +12,8 @@ struct compiling {
     struct session *session;
     const struct args *args;
     struct gnf_compiler *compiler;
+    int nvrtc; /* its version */
+    struct gnf_cache *cache;
     struct progress progress;
     json_t *rows;
     int spilling; /* variants that spill */
@@ -28,20 +32,34 @@ static gnf_status compile_kernel(struct compiling *compiling, const struct gnf_p
                                  const struct gnf_kernel *kernel, const char *arch,
                                  struct elf_resources *resources)
 {
-    char *source = NULL;
+    struct gnf_target target = {.nvrtc = compiling->nvrtc};
+    struct gnf_image_job job = {
+        .cache = compiling->cache, /* variants share kernels */
+        .compiler = compiling->compiler,
+        .log = &compiling->session->options.log,
+        .entry = kernel->entry,
+        .target = &target,
+        .jit = true,
+        .number = 1,
+        .total = 1,
+    };
+    char *source = NULL, *key = NULL;
     void *image = NULL;
     size_t size = 0;
-    char target[24];
-    snprintf(target, sizeof target, "%s", arch);
+    snprintf(target.name, sizeof target.name, "%s", arch);
     if (kernel->exact)
-        GNF_TRY(gnf_compiler_exact_target(target, kernel->entry));
+        GNF_TRY(gnf_compiler_exact_target(target.name, kernel->entry));
     GNF_TRY(gnf_pack_source(pack, kernel, &source));
-    gnf_status status = gnf_compiler_build(compiling->compiler, source, kernel->entry, target, &image, &size);
+    job.source = source;
+    gnf_status status = gnf_image_key(&target, source, &key);
+    if (status == GNF_OK)
+        status = gnf_image_fetch(&job, key, &image, &size);
+    free(key);
     free(source);
     if (status == GNF_OK)
         status = elf_read_resources(image, size, kernel->entry, resources);
     if (status == GNF_OK && compiling->args->output_dir != NULL)
-        status = write_cubin(compiling, kernel->entry, target, image, size);
+        status = write_cubin(compiling, kernel->entry, target.name, image, size);
     free(image);
     return status;
 }
@@ -122,11 +140,13 @@ static gnf_status run(struct compiling *compiling, const struct gnf_problem *pro
 {
     struct session *session = compiling->session;
     struct pack_variant *list = NULL;
-    int count = 0, version;
+    const struct gnf_options *options = &session->options;
+    int count = 0;
     const char *path;
-    GNF_TRY(gnf_compiler_create(&compiling->compiler, session->options.nvrtc));
-    GNF_TRY(gnf_compiler_version(compiling->compiler, &version, &path));
-    GNF_TRY(packs_require(&session->packs, compiling->args, &session->options, problem));
+    GNF_TRY(gnf_compiler_create(&compiling->compiler, options->nvrtc));
+    GNF_TRY(gnf_compiler_version(compiling->compiler, &compiling->nvrtc, &path));
+    GNF_TRY(gnf_cache_create(&compiling->cache, options->cache_dir, options->cache_limit, &options->log));
+    GNF_TRY(packs_require(&session->packs, compiling->args, options, problem));
     GNF_TRY(packs_variants(&session->packs, problem, compiling->args->variant, &list, &count));
     if (compiling->args->output_dir != NULL) /* last: nothing is made for a call that cannot do its work */
         GNF_TRY(files_make_folder(compiling->args->output_dir));
@@ -134,7 +154,7 @@ static gnf_status run(struct compiling *compiling, const struct gnf_problem *pro
     free(list);
     GNF_TRY(status);
     if (compiling->args->json)
-        return output_json(json_pack("{s:s, s:i, s:O}", "problem", problem->text, "nvrtc", version,
+        return output_json(json_pack("{s:s, s:i, s:O}", "problem", problem->text, "nvrtc", compiling->nvrtc,
                                      "variants", compiling->rows));
     print_table(compiling);
     return GNF_OK;
@@ -152,6 +172,7 @@ gnf_status command_compile(const struct args *args, int *exit_status)
     struct compiling compiling = {.session = &session, .args = args, .rows = json_array()};
     gnf_status status = run(&compiling, &problem);
     json_decref(compiling.rows);
+    gnf_cache_destroy(compiling.cache);
     if (compiling.compiler != NULL)
         gnf_compiler_destroy(compiling.compiler);
     session_close(&session);

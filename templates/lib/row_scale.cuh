@@ -55,13 +55,14 @@ struct gnf_row_scale {
     uint32_t exponent, small; // of the maximum; what elements whose bits less 1 are below count against the row
 };
 // Flagged is what fp16 hi + lo cannot hold as well as fp32 does: not finite, a maximum outside 2^-80 to 2^80, one
-// element below 2^-36 of it, or more than one in 64 below 2^-28, which gnf_take_tally() adds.
-GNF_DEV gnf_row_scale gnf_judge_row(const gnf_span &span)
+// element below 2^-36 of it, or more than one in 64 below 2^-SMALL, which gnf_take_tally() adds: 28 where lo is scaled,
+// 24 where it is not.
+template <uint32_t SMALL> GNF_DEV gnf_row_scale gnf_judge_row(const gnf_span &span)
 {
     gnf_row_scale s;
     s.zero = span.greatest == 0;
     s.exponent = span.greatest >> 23;
-    s.small = span.greatest - (28u << 23) - 1;
+    s.small = span.greatest - (SMALL << 23) - 1;
     s.flagged = !s.zero && (span.greatest < (127u - 80) << 23 || span.greatest > (127u + 80) << 23 ||
                             span.least < span.greatest - (36u << 23) - 1);
     return s;
@@ -74,7 +75,8 @@ GNF_DEV void gnf_add_to_tally(gnf_tally &t, const gnf_row_scale &s, uint32_t bit
 }
 GNF_DEV void gnf_take_tally(gnf_row_scale &s, const gnf_tally &t, long long inputs)
 {
-    s.flagged = s.flagged || (!s.zero && (long long)t.count * 64 > inputs);
+    // Of few products fp32 rounds less than the split loses.
+    s.flagged = s.flagged || (!s.zero && (inputs < 32 || (long long)t.count * 64 > inputs));
 }
 // The maximum goes to [2^13, 2^14): its exponent, of 127 + e - 1, to 127 + 13.
 GNF_DEV float gnf_scale_down(const gnf_row_scale &s)

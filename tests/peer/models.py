@@ -1,11 +1,11 @@
 """gnfuse beside PyTorch on whole models that start with a Linear, on the same GPU in the same run.
 
-    python3 tests/peer/models.py LIBGNFUSE.so [--pack F] [--only TEXT] [--seconds S]
+    python3 tests/peer/models.py LIBGNFUSE.so [--pack F] [--only TEXT] [--rounds N] [--seconds S]
 
 Every contender is captured in a CUDA graph. Two regimes, because tensor work runs into the card's power limit: cool (1.5 ms
 idle before each run, order shuffled every round, median) and sustained (back to back, the last 60 % of the time,
-contenders in a shuffled order with a rest between). Beside them the bare matrix product and a device copy of the
-tail's bytes. The weight is prepared once unless the row says "each". Exit status 1 if a result is off in float64.
+contenders in a shuffled order with a rest between). Beside them the bare matrix product and a device copy of
+y. The weight is prepared once unless the row says "each". Exit status 1 if a result is off in float64.
 """
 
 import argparse
@@ -92,7 +92,7 @@ CASES = [
 
 
 def graph_of(call):
-    """A graph of one call, after a warm-up outside; None where PyTorch cannot capture it."""
+    """A graph of one call, after a warm-up outside."""
     stream = torch.cuda.Stream()
     with torch.cuda.stream(stream):
         for _ in range(3):
@@ -144,8 +144,9 @@ def allclose_share(y, want):
 
 
 def run(library, case, arguments):
-    dtype, tf32 = DTYPES[case.dtype], case.word == "tf32"
-    torch.backends.cuda.matmul.allow_tf32 = tf32
+    dtype = DTYPES[case.dtype]
+    torch._dynamo.reset()  # else the ninth compile reaches its limit, and what is compiled is eager from then on
+    torch.backends.cuda.matmul.allow_tf32 = case.word == "tf32"
     torch.manual_seed(3)
     draw = torch.rand if case.uniform else torch.randn
     x = draw(case.rows, case.inputs, device="cuda").to(dtype)
@@ -218,7 +219,7 @@ def main():
     parser.add_argument("library")
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--seconds", type=float, default=0.5, help="of each sustained measurement")
-    parser.add_argument("--pack", action="append", default=[])
+    parser.add_argument("--pack", action="append", default=[], help="kernels that are not shipped: README.md, Figures, says how to make it")
     parser.add_argument("--only", default="", help="cases whose problem text holds this")
     arguments = parser.parse_args()
     torch.zeros(1, device="cuda")

@@ -141,7 +141,8 @@ typedef struct gnf_plan_info {
     int registers;         /* a thread, largest over the kernels */
     int shared_bytes;      /* dynamic shared memory a block, largest over the kernels */
     double recorded_us;    /* time of the record it rests on; 0 without one */
-    size_t prepared_size;  /* bytes that gnf_prepare_weight() fills; 0: the weight is taken as it is */
+    size_t prepared_size;  /* bytes that gnf_prepare_weight() fills; 0: this plan takes the weight as it is,
+                              though one of the problem at another N may not */
 } gnf_plan_info;
 
 /* One variant that the loaded packs have for a problem. Strings live as long as the context. */
@@ -231,8 +232,9 @@ GNF_API gnf_status gnf_execute(const gnf_plan *plan, const gnf_arguments *argume
  * `prepared` is gnf_plan_info.prepared_size bytes of the caller's, aligned to 16, for use as
  * gnf_arguments.prepared by any plan of the same problem at any N, on this context, until the weight changes
  * (a plan of a variant asked for by name may want it in another form: prepare with such a plan for itself).
- * The weight itself is still needed by each execution. Nothing to do (and GNF_OK) where prepared_size is 0.
- * Returns GNF_INVALID_ARGUMENT, GNF_DRIVER_ERROR. Thread-safety: safe; may be captured. */
+ * The weight itself is still needed by each execution. Nothing to do (and GNF_OK) where prepared_size is 0,
+ * as for small N: prepare with a plan of the largest N. Returns GNF_INVALID_ARGUMENT, GNF_DRIVER_ERROR.
+ * Thread-safety: safe; may be captured. */
 GNF_API gnf_status gnf_prepare_weight(const gnf_plan *plan, uint64_t weight, uint64_t prepared,
                                       size_t prepared_size, gnf_stream stream);
 
