@@ -155,7 +155,7 @@ static void sizes(void **state)
     assert_int_equal(plan->choice.workspace_size, linear->chunks); /* none of cuBLASLt's */
     gnf_plan_destroy(&plan);
     plan = plan_at(context, layer, 2600, 1); /* slabs are whole tiles */
-    assert_int_equal(linear->rows, 2048);
+    assert_int_equal(plan->choice.linear.rows, 2048);
     assert_int_equal(plan->choice.linear.chunks - plan->choice.linear.split_x, 2048 * 320 * 4);
     gnf_plan_destroy(&plan);
     assert_false(gnf_cublaslt_is_loaded(context->cublaslt));
