@@ -62,6 +62,8 @@ static gnf_status find_subjects(struct measuring *m, const json_t *request, stru
                                 struct measured *how)
 {
     const json_t *names = json_object_get(request, "variants");
+    if (m->rotation.session == NULL) /* before any variant is at hand: it is not to blame for the tensors */
+        GNF_TRY(rotation_create(&m->rotation, &m->session, &m->tensors));
     for (int i = 0; i < t->count; i++) {
         const char *name = json_string_value(json_array_get(names, (size_t)i));
         bool moved;
