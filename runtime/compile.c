@@ -1,13 +1,12 @@
-#define _GNU_SOURCE 1 /* dlinfo */
+#define _GNU_SOURCE 1 /* RTLD_NODELETE, strdup */
 #include "compile.h"
+#include "library.h"
 #include "options.h"
 #include <dlfcn.h>
-#include <link.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* NVRTC's interface as far as it is used here, so that building needs no nvrtc.h. */
 typedef int nvrtc_result; /* 0 is success */
@@ -110,22 +109,6 @@ void gnf_compiler_destroy(struct gnf_compiler *compiler)
     free(compiler);
 }
 
-/* What was tried, for the message: "a, b (why), c". Cut where it is full. */
-struct tried {
-    char text[4096];
-    size_t length;
-};
-
-static void note_tried(struct tried *tried, const char *path, const char *why)
-{
-    size_t room = sizeof tried->text - tried->length;
-    int length = snprintf(tried->text + tried->length, room, "%s%s%s%s%s", tried->length ? ", " : "", path,
-                          why ? " (" : "", why ? why : "", why ? ")" : "");
-
-    if (length > 0)
-        tried->length += (size_t)length < room ? (size_t)length : room - 1;
-}
-
 static bool resolve_functions(struct nvrtc *nvrtc, const char **missing)
 {
     *missing = NULL;
@@ -161,61 +144,35 @@ static bool query(struct nvrtc *nvrtc, const char **why)
     return true;
 }
 
-static bool try_library(struct nvrtc *nvrtc, const char *path, struct tried *tried)
+static bool try_library(void *user, const char *path, struct gnf_tried *tried)
 {
-    struct link_map *map = NULL;
+    struct nvrtc *nvrtc = user;
     const char *why = NULL;
 
     /* Never unmapped: it keeps state per thread, and threads may end after us. */
-    nvrtc->library = dlopen(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
-    if (!nvrtc->library) {
-        const char *error = dlerror();
-        /* Of a file that is not there, the name says it all. */
-        note_tried(tried, path, strchr(path, '/') && access(path, F_OK) == 0 ? error : NULL);
+    nvrtc->library = gnf_library_open(path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE, &nvrtc->path, tried);
+    if (!nvrtc->library)
         return false;
-    }
-    nvrtc->path = path;
-    if (dlinfo(nvrtc->library, RTLD_DI_LINKMAP, &map) == 0 && map && map->l_name && *map->l_name)
-        nvrtc->path = map->l_name;
     if (resolve_functions(nvrtc, &why) && query(nvrtc, &why))
         return true;
-    note_tried(tried, path, why);
+    gnf_tried_note(tried, path, why);
     free(nvrtc->archs);
     dlclose(nvrtc->library);
     memset(nvrtc, 0, sizeof *nvrtc);
     return false;
 }
 
-static bool search(const struct gnf_compiler *compiler, struct nvrtc *nvrtc, struct tried *tried)
-{
-    /* The versions whose options and images we know, then whatever the machine calls its NVRTC. */
-    static const char *const names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
-    const char *const toolkits[] = {compiler->toolkit[0], compiler->toolkit[1], "/usr/local/cuda"};
-    enum { NAMES = sizeof names / sizeof *names, TOOLKITS = sizeof toolkits / sizeof *toolkits };
-    char path[4096];
-
-    for (int i = 0; i < NAMES; i++) {
-        if (try_library(nvrtc, names[i], tried))
-            return true;
-    }
-    for (int j = 0; j < TOOLKITS; j++) {
-        for (int i = 0; toolkits[j] && i < NAMES; i++) {
-            int length = snprintf(path, sizeof path, "%s/lib64/%s", toolkits[j], names[i]);
-            if (length > 0 && (size_t)length < sizeof path && try_library(nvrtc, path, tried))
-                return true;
-        }
-    }
-    return false;
-}
-
 static gnf_status load_locked(struct gnf_compiler *compiler)
 {
+    /* The versions whose options and images we know, then whatever the machine calls its NVRTC. */
+    static const char *const names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so", NULL};
     struct nvrtc found = {0};
-    struct tried tried = {.length = 0};
+    struct gnf_tried tried = {.length = 0};
 
     if (compiler->nvrtc.library)
         return GNF_OK;
-    if (compiler->path ? try_library(&found, compiler->path, &tried) : search(compiler, &found, &tried)) {
+    if (compiler->path ? try_library(&found, compiler->path, &tried)
+                       : gnf_library_search(names, compiler->toolkit, try_library, &found, &tried)) {
         compiler->nvrtc = found;
         return GNF_OK;
     }

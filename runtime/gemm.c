@@ -1,13 +1,11 @@
-#define _GNU_SOURCE 1 /* dlinfo */
+#define _GNU_SOURCE 1 /* RTLD_NODELETE, strdup */
 #include "gemm.h"
+#include "library.h"
 #include "options.h"
 #include <dlfcn.h>
-#include <link.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* cuBLASLt's interface as far as it is used here, so that building needs no cublasLt.h. */
 typedef int lt_status; /* 0 is success */
@@ -129,83 +127,46 @@ void gnf_cublaslt_destroy(struct gnf_cublaslt *cublaslt, bool current)
     free(cublaslt);
 }
 
-/* What was tried, for the message: "a, b (why), c". Cut where it is full. */
-struct tried {
-    char text[2048];
-    size_t length;
-};
-
-static void note_tried(struct tried *tried, const char *path, const char *why)
+/* `user` is a struct gnf_cublaslt: the library is in there where true is returned. */
+static bool try_library(void *user, const char *path, struct gnf_tried *tried)
 {
-    size_t room = sizeof tried->text - tried->length;
-    int length = snprintf(tried->text + tried->length, room, "%s%s%s%s%s", tried->length ? ", " : "", path,
-                          why ? " (" : "", why ? why : "", why ? ")" : "");
-    if (length > 0)
-        tried->length += (size_t)length < room ? (size_t)length : room - 1;
-}
-
-static bool try_library(struct library *library, const char *path, bool simulated, struct tried *tried)
-{
-    struct link_map *map = NULL;
+    struct gnf_cublaslt *cublaslt = user;
+    struct library found = {0};
     const char *missing = NULL;
     /* Never unmapped: its kernels are registered with the driver. The simulator's file must be, to start
      * afresh when it is opened again. */
-    library->handle = dlopen(path, RTLD_NOW | RTLD_LOCAL | (simulated ? 0 : RTLD_NODELETE));
-    if (!library->handle) {
-        const char *error = dlerror();
-        /* Of a file that is not there, the name says it all. */
-        note_tried(tried, path, strchr(path, '/') && access(path, F_OK) == 0 ? error : NULL);
+    found.handle = gnf_library_open(path, RTLD_NOW | RTLD_LOCAL | (cublaslt->simulated ? 0 : RTLD_NODELETE),
+                                    &found.path, tried);
+    if (!found.handle)
         return false;
-    }
-    library->path = path;
-    if (dlinfo(library->handle, RTLD_DI_LINKMAP, &map) == 0 && map && map->l_name && *map->l_name)
-        library->path = map->l_name;
         /* The cast through an object pointer is POSIX's own way round ISO C. */
 #define RESOLVE(type, name, parameters)                                                                      \
-    *(void **)&library->name = dlsym(library->handle, #name);                                                \
-    if (!library->name)                                                                                      \
+    *(void **)&found.name = dlsym(found.handle, #name);                                                      \
+    if (!found.name)                                                                                         \
         missing = "not cuBLASLt 12 or newer: no " #name;
     LT_FUNCTIONS(RESOLVE)
 #undef RESOLVE
-    if (!missing)
+    if (!missing) {
+        cublaslt->library = found;
         return true;
-    note_tried(tried, path, missing);
-    dlclose(library->handle);
-    memset(library, 0, sizeof *library);
-    return false;
-}
-
-static bool search(const struct gnf_cublaslt *cublaslt, struct library *library, struct tried *tried)
-{
-    /* The versions whose interface we know, then whatever the machine calls its own. */
-    static const char *const names[] = {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so"};
-    const char *const folders[] = {cublaslt->toolkit[0], cublaslt->toolkit[1], "/usr/local/cuda"};
-    char path[4096];
-    for (int i = 0; i < 3; i++)
-        if (try_library(library, names[i], false, tried))
-            return true;
-    for (int i = 0; i < 9; i++) {
-        const char *folder = folders[i / 3];
-        int length = folder ? snprintf(path, sizeof path, "%s/lib64/%s", folder, names[i % 3]) : 0;
-        if (length > 0 && (size_t)length < sizeof path && try_library(library, path, false, tried))
-            return true;
     }
+    gnf_tried_note(tried, path, missing);
+    dlclose(found.handle);
     return false;
 }
 
 static gnf_status load_library(struct gnf_cublaslt *cublaslt)
 {
-    struct library found = {0};
-    struct tried tried = {.length = 0};
+    /* The versions whose interface we know, then whatever the machine calls its own. */
+    static const char *const names[] = {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so", NULL};
+    struct gnf_tried tried = {.length = 0};
     if (cublaslt->library.handle)
         return GNF_OK;
     if (cublaslt->missing)
         return gnf_fail(GNF_NO_CUBLAS, "%s", cublaslt->missing);
-    if (cublaslt->path ? try_library(&found, cublaslt->path, cublaslt->simulated, &tried)
-                       : search(cublaslt, &found, &tried)) {
-        cublaslt->library = found;
+    if (cublaslt->path ? try_library(cublaslt, cublaslt->path, &tried)
+                       : gnf_library_search(names, cublaslt->toolkit, try_library, cublaslt, &tried))
         return GNF_OK;
-    }
     gnf_fail(GNF_NO_CUBLAS, "cuBLASLt cannot be loaded; tried: %s (GNFUSE_CUBLASLT names another)",
              tried.text);
     cublaslt->missing = strdup(gnf_error_message());

@@ -107,8 +107,8 @@ static gnf_status take_pointers(const struct gnf_plan *plan, const gnf_arguments
     return GNF_OK;
 }
 
-/* Blocks of a cluster wait for each other, and those of the kernel for work, so all of them have to find
- * room. */
+/* Blocks of a cluster wait for each other, so only whole ones; of a kernel that loops, more than find room at
+ * once would only come later. */
 static unsigned whole_clusters(const struct gnf_kernel *kernel, unsigned grid, int multiprocessors)
 {
     unsigned cluster = (unsigned)kernel->cluster, most = (unsigned)multiprocessors;
