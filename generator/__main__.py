@@ -4,27 +4,16 @@ import argparse
 import sys
 from pathlib import Path
 
-from generator import VERSION, ops, pack, variants
+from generator import VERSION, pack, variants
 from generator.problem import ProblemError, parse
 from generator.render import Renderer
-
-
-def parse_supported(text):
-    """The parsed problem; a ProblemError points at a stage of the grammar that no strategy handles."""
-    problem = parse(text)
-    for stage in problem.stages:
-        whole = stage.op.name == "mean" and stage.values[0]
-        if stage.op.kind in (ops.CONV2D, ops.MAXPOOL2D) or whole:
-            name = "mean(all)" if whole else stage.op.name
-            raise ProblemError(f"{name}: no strategy of this version does it", problem.source, stage.column)
-    return problem
 
 
 def manifest_row(renderer, writer, problem, variant):
     kernels = []
     for rule, entry, parts in renderer.kernels(problem, variant):
         row = {k: v for k, v in rule.items() if k != "name"}
-        kernels.append(row | {"entry": entry, "parts": [writer.part(p) for p in parts]})
+        kernels.append(row | {"entry": entry, "parts": writer.source("".join(parts))})
     row = {
         "name": variant.name,
         "strategy": variant.strategy.name,
@@ -44,7 +33,7 @@ def make_pack(texts, renderer, most=variants.MOST_VARIANTS):
     """The bytes of a pack with the variants of the problems, `most` each, and the shape-generic kernels of their chains."""
     writer = pack.PackWriter()
     for text in texts:
-        problem = parse_supported(text)
+        problem = parse(text)
         for key, generic in ((problem.key, False), (problem.chain, True)):
             chosen = variants.enumerate_variants(problem, renderer.strategies, generic, most)
             if chosen:
@@ -57,7 +46,7 @@ def write_sources(folder, texts, renderer, most):
     folder.mkdir(parents=True, exist_ok=True)
     count = 0
     for text in texts:
-        problem = parse_supported(text)
+        problem = parse(text)
         for generic in (False, True):
             for variant in variants.enumerate_variants(problem, renderer.strategies, generic, most):
                 for _, entry, parts in renderer.kernels(problem, variant):
@@ -110,7 +99,7 @@ def main():
             write_sources(arguments.sources, texts, renderer, most)
         if arguments.list:
             for text in texts:
-                problem = parse_supported(text)
+                problem = parse(text)
                 for generic in (False, True):
                     for variant in variants.enumerate_variants(problem, renderer.strategies, generic, most):
                         print(f"{problem.chain if generic else problem.key}\t{variant.name}\t{variant.strategy.about}")

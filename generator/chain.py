@@ -33,14 +33,18 @@ class Step:
 @dataclass
 class Chain:
     before: list = field(default_factory=list)
-    after: list = field(default_factory=list)
+    after: list = field(default_factory=list)  # up to maxpool2d or the reduction
+    pooled: list = field(default_factory=list)  # after maxpool2d, up to the reduction
     tail: list = field(default_factory=list)  # after the reduction
     functions: list = field(default_factory=list)
+    pool_index: int = None
+    keep_pool: bool = False
     reduction: str = None
+    mean_all: bool = False  # the reduction is over everything but N
     bounded: bool = False  # the reduced values cannot make an exponential overflow
     norm_index: int = 0
     keep_norm: bool = False
-    loaded: int = 0  # the label of what strategies load: x, or linear's output
+    loaded: int = 0  # the label of what strategies load: x, or the output of linear or conv2d
     keep_loaded: bool = False
     hold_loaded: bool = False  # strategies keep that rather than the value before groupnorm
 
@@ -76,8 +80,7 @@ def _combine(op, a, b):
 
 
 def build(problem):
-    """The Chain of a parsed problem; its stages must be elementwise, add, mul, groupnorm and one reduction at most, behind
-    one linear at most."""
+    """The Chain of a parsed problem."""
     chain = Chain()
     everything = (-math.inf, math.inf)
     intervals = [everything]  # of x, then of each stage's output
@@ -90,13 +93,17 @@ def build(problem):
     section = chain.before
     for index, stage in enumerate(problem.stages, 1):
         op, interval = stage.op, intervals[-1]
-        if op.kind == ops.LINEAR:
+        if op.kind in (ops.LINEAR, ops.CONV2D):
             intervals.append(everything)
         elif op.kind == ops.GROUPNORM:
             section = chain.after
             intervals.append(everything)
+        elif op.kind == ops.MAXPOOL2D:
+            chain.pool_index, chain.keep_pool = index, index in used
+            section = chain.pooled
+            intervals.append(interval)
         elif op.kind == ops.REDUCTION:
-            chain.reduction = op.name
+            chain.reduction, chain.mean_all = op.name, problem.reduces_all
             chain.bounded = max(map(abs, interval)) <= SAFE_EXPONENT
             section = chain.tail
             intervals.append(everything)

@@ -4,7 +4,17 @@ import functools
 import re
 import tomllib
 
-KERNEL_DEFAULTS = {"name": "", "units_per_block": "1", "span": "none", "tile": "1", "cap": "1", "when": "True"}
+KERNEL_DEFAULTS = {
+    "name": "",
+    "units_per_block": "1",
+    "span": "none",
+    "tile": "1",
+    "cap": "1",
+    "when": "True",
+    "role": "tail",
+    "exact": False,
+    "cluster": "0",
+}
 NUMBERS = ("block", "shared", "units_per_block", "tile", "cap")  # of a launch; runtime/pack.h says what they mean
 SIMPLEST_CAPABILITY = 80  # cvt of two halves at once
 
@@ -34,6 +44,12 @@ def evaluate(name, expression, scope):
 
 
 def launch(name, row, scope):
-    """A launch rule, a row with KERNEL_DEFAULTS, with its expressions evaluated."""
+    """A launch rule, a row with KERNEL_DEFAULTS, with its expressions evaluated; role, exact and cluster where they are set."""
     rule = {"name": row["name"], "unit": row["unit"], "span": row["span"]}
-    return rule | {field: int(evaluate(name, row[field], scope)) for field in NUMBERS}
+    rule |= {field: int(evaluate(name, str(row[field]), scope)) for field in NUMBERS}
+    special = {
+        "role": row["role"] if row["role"] != KERNEL_DEFAULTS["role"] else None,
+        "exact": row["exact"],
+        "cluster": int(evaluate(name, str(row["cluster"]), scope)),
+    }
+    return rule | {field: value for field, value in special.items() if value}

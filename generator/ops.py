@@ -72,7 +72,7 @@ def w(name):
 # Comparisons, never fminf or fmaxf: these return the operand that is not NaN, and a NaN has to travel.
 OPS = (
     Op("linear", LINEAR, (i("out"), w("tf32"), w("strict"))),
-    Op("conv2d", CONV2D, (i("out"), i("kernel"), i("stride", 1), i("padding", 0))),
+    Op("conv2d", CONV2D, (i("out"), i("kernel"), i("stride", 1), i("padding", 0), w("tf32"), w("strict"))),
     Op("groupnorm", GROUPNORM, (i("groups"), f("eps", 1e-5))),
     Op("maxpool2d", MAXPOOL2D, (i("kernel"), i("stride", 0))),
     Op("relu", ELEMENTWISE, (), "v < 0.0f ? 0.0f : v", "v < 0 ? 0 : v", lambda a, b: (max(a, 0.0), max(b, 0.0)), ((0.0, INF, "v"),)),

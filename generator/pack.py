@@ -8,6 +8,7 @@ no zstd, and any decoder reads them. The same inputs give the same bytes: no pat
 
 import json
 import os
+import re
 import struct
 import tempfile
 from pathlib import Path
@@ -24,6 +25,10 @@ class PackWriter:
 
     def __init__(self):
         self.index, self.blob, self.ranges, self.entries = {}, bytearray(), [], []
+
+    def source(self, text):
+        """The parts of a source: its functions one by one, since kernels of one template differ in few of them."""
+        return [self.part(piece) for piece in re.split(r"(?<=\n}\n)", text) if piece]
 
     def part(self, text):
         data = text.encode("ascii")

@@ -1,8 +1,6 @@
 """Problem text -> Problem. The rules are those of runtime/problem.h; tests/unit/problems.txt holds both parsers to them."""
 
-import itertools
 import math
-import operator
 import re
 from dataclasses import dataclass, field
 
@@ -35,17 +33,30 @@ class Stage:
         return next((v for p, v in zip(self.op.params, self.values) if p.name == parameter), None)
 
 
+@dataclass(frozen=True)
+class Window:
+    """conv2d or maxpool2d: a square that moves over the two spatial sizes of its input."""
+
+    kernel: int
+    stride: int
+    padding: int
+    input: tuple  # height, width
+    output: tuple
+
+
 @dataclass
 class Problem:
     source: str  # the text that was parsed
     dtype: str
     channels_last: bool
     samples: int  # None for *
-    channels: int  # C that groupnorm sees: of x, or linear's OUT
-    sizes: list  # spatial
+    channels: int  # C that groupnorm sees: of x, or OUT of linear or conv2d
+    sizes: list  # spatial, of x
     stages: list = field(default_factory=list)
     operands: list = field(default_factory=list)  # (name, broadcast)
-    inputs: int = 0  # IN: C of x where a linear comes first
+    inputs: int = 0  # IN: C of x where a linear or conv2d comes first
+    conv: Window = None  # the first stage, where it is conv2d
+    pool: Window = None  # of maxpool2d
     scalars: int = 0
     text: str = ""  # canonical
     key: str = ""  # what specialised kernels depend on
@@ -53,7 +64,13 @@ class Problem:
 
     @property
     def spatial(self):
-        return math.prod(self.sizes)
+        """Elements of a channel as groupnorm sees it."""
+        return math.prod(self.conv.output if self.conv else self.sizes)
+
+    @property
+    def linear(self):
+        """The first stage is linear."""
+        return self.inputs > 0 and self.conv is None
 
     @property
     def norm(self):
@@ -79,13 +96,23 @@ class Problem:
         return self.group_channels * self.spatial
 
     @property
+    def pooling(self):
+        """Index of the maxpool2d stage, or None."""
+        return next((k for k, s in enumerate(self.stages) if s.op.kind == ops.MAXPOOL2D), None)
+
+    @property
+    def reduces_all(self):
+        """The reduction is over everything but N."""
+        return self.reduction is not None and bool(self.stages[self.reduction].value("all"))
+
+    @property
     def tf32(self):
-        """linear's product may be TF32's."""
+        """The product of linear or conv2d may be TF32's."""
         return bool(self.stages[0].value("tf32"))
 
     @property
     def strict(self):
-        """linear's product, not the chain's output alone, is to be no further from float64 than SGEMM's."""
+        """That product, not the chain's output alone, is to be no further from float64 than one summed in fp32."""
         return bool(self.stages[0].value("strict"))
 
     @property
@@ -113,8 +140,6 @@ class _Parser(Cursor):
         if problem.norm is None:
             self.where = "end of the text"
             self.bad(self.at, "no groupnorm", "allowed is exactly one")
-        if any(product > LARGEST for product in itertools.accumulate(self.shapes[-1][1:], operator.mul)):
-            raise ProblemError("the spatial sizes of y do not fit 63 bits", self.source, 1)
         problem.text, problem.key, problem.chain = (spell(problem, types) for types in (TEXT, KEY, CHAIN))
         if len(problem.text) > MAX_TEXT:
             self.where = "canonical text"
@@ -131,11 +156,12 @@ class _Parser(Cursor):
             name = dtype.text
             self.bad(self.at, "expected '['", f"allowed is {name}[N,C,...], {name}[2,64,32,32] for instance")
         samples, channels, *sizes = self.sizes(DTYPES[dtype.text])
-        channels_last = False
+        self.asked_channels_last = channels_last = False
         if self.skip(":"):
             layout = self.take(WORD)
             if layout.text != "nhwc":
                 self.bad(layout.at, f"unknown layout '{layout.quoted}'", "allowed is nhwc")
+            self.asked_channels_last = True
             channels_last = math.prod(sizes) > 1 and channels > 1
         return Problem(self.source, dtype.text, channels_last, samples, channels, sizes)
 
@@ -217,7 +243,9 @@ class _Parser(Cursor):
             self.bad(at, "a second groupnorm", "allowed is exactly one")
         if op.kind == ops.MAXPOOL2D and problem.norm is None:
             self.bad(at, f"{op.name} before groupnorm", "allowed is after it")
-        if op.kind == ops.LINEAR and problem.stages:
+        if op.kind == ops.MAXPOOL2D and problem.pool:
+            self.bad(at, f"a second {op.name}", "allowed is one")
+        if op.kind in (ops.LINEAR, ops.CONV2D) and problem.stages:
             self.bad(at, f"{op.name} after another stage", "allowed is the first place")
         rank = {ops.LINEAR: 0, ops.CONV2D: 2, ops.MAXPOOL2D: 2}.get(op.kind)
         if rank not in (None, len(problem.sizes)):
@@ -226,7 +254,7 @@ class _Parser(Cursor):
     def shape_after(self, stage, at):
         """Sizes of the stage's output, where the operation checks its parameters against those of its input."""
         channels, *sizes = self.shapes[-1]
-        out, groups, kernel = stage.value("out"), stage.value("groups"), stage.value("kernel")
+        out, groups = stage.value("out"), stage.value("groups")
         if groups and channels % groups:
             self.bad(at["groups"], f"groups = {groups}", f"allowed are divisors of C = {channels}")
         if stage.op.kind == ops.LINEAR:
@@ -234,15 +262,41 @@ class _Parser(Cursor):
             if out > most:
                 self.bad(at["out"], f"out = {out}", f"allowed are 1 to {most}: the weight's bytes must fit 63 bits")
             self.problem.inputs, self.problem.channels = channels, out
-        for index, size in enumerate(sizes if kernel else ()):
-            size += 2 * (stage.value("padding") or 0)
-            if kernel > size:
-                self.bad(at["kernel"], f"kernel = {kernel}", f"allowed are 1 to {size}, the padded size")
-            fits = size <= LARGEST
-            sizes[index] = (size - kernel) // (stage.value("stride") or kernel) + 1 if fits else LARGEST
+        if stage.op.kind == ops.CONV2D:
+            window = self.moved_window(stage, sizes, at)
+            self.convolve(window, channels, out, at)
+            sizes = window.output
+        if stage.op.kind == ops.MAXPOOL2D:
+            self.problem.pool = self.moved_window(stage, sizes, at)
+            sizes = self.problem.pool.output
+        if stage.value("all") and not math.prod(sizes):
+            self.bad(at["all"], "x has no spatial element", "allowed are sizes from 1")
         if stage.op.kind == ops.REDUCTION:
             return (1, *((1 for _ in sizes) if stage.value("all") else sizes))
         return (out or channels, *sizes)
+
+    def moved_window(self, stage, sizes, at):
+        kernel, padding = stage.value("kernel"), stage.value("padding") or 0
+        stride = stage.value("stride") or kernel
+        for padded in (size + 2 * padding for size in sizes):
+            if kernel > padded:
+                self.bad(at["kernel"], f"kernel = {kernel}", f"allowed are 1 to {padded}, the padded size")
+        output = tuple((size + 2 * padding - kernel) // stride + 1 for size in sizes)
+        return Window(kernel, stride, padding, tuple(sizes), output)
+
+    def convolve(self, window, channels, out, at):
+        """The rest of the chain sees conv2d's output as its input."""
+        problem, element = self.problem, DTYPES[self.problem.dtype]
+        if not math.prod(window.input):
+            self.bad(at["out"], "x has no spatial element", "allowed are sizes from 1")
+        most = LARGEST // element // max(channels * window.kernel**2, math.prod(window.output))
+        if not most:
+            self.bad(at["out"], "the bytes of one output channel's weight or plane do not fit 63 bits", "allowed are smaller sizes")
+        if out > most:
+            self.bad(at["out"], f"out = {out}", f"allowed are 1 to {most}: the bytes of weight and output must fit 63 bits")
+        problem.inputs, problem.channels, problem.conv = channels, out, window
+        trivial = (math.prod(window.input) == 1 or channels == 1) and (math.prod(window.output) == 1 or out == 1)
+        problem.channels_last = self.asked_channels_last and not trivial
 
     # ---- arguments
 
@@ -339,6 +393,8 @@ class _Parser(Cursor):
         word = self.take(WORD)
         if word.text not in BROADCASTS:
             self.bad(word.at, f"unknown kind '{word.quoted}'", f"allowed are {', '.join(BROADCASTS)}")
+        if word.text == "full" and self.problem.pool:
+            self.bad(word.at, "a full tensor after maxpool2d", "allowed are channel and scalar")
         before = dict(operands).get(name.text)
         if not before and len(operands) == MAX_OPERANDS:
             self.bad(name.at, f"{MAX_OPERANDS + 1} tensors", f"allowed are {MAX_OPERANDS}")
@@ -353,6 +409,9 @@ class _Parser(Cursor):
             allowed = f"allowed are {', '.join(self.labels)}, or a tensor: {op}(name: full|channel|scalar)"
             self.bad(name.at, f"unknown label '{name.quoted}'", allowed)
         label = self.labels[name.text]
+        # Even one of the same sizes, as a window of 1 leaves them: strategies keep no values beyond the pool.
+        if self.problem.pool and label <= self.problem.pooling:
+            self.bad(name.at, f"label '{name.quoted}' is of before maxpool2d", "allowed are labels made after it")
         if self.shapes[label] != self.shapes[-1]:
             allowed = "allowed are labels of the sizes at this stage"
             self.bad(name.at, f"label '{name.quoted}' has other sizes", allowed)

@@ -1,7 +1,8 @@
-"""How linear's product x * weight^T is computed: the products of a problem, and the kernels that each needs.
+"""How linear's product x * weight^T is computed, and conv2d's output: the products of a problem, and the kernels that each
+needs.
 
-A product leaves partial sums in fp32, which the tail adds. Its kernels are the templates product/NAME.cu.j2. They take
-all sizes as arguments, so that problems of one dtype share them. Their front matter is TOML:
+A product leaves partial sums in fp32, which the tail adds; of conv2d one, without the bias. Its kernels are the templates
+product/NAME.cu.j2. They take all sizes as arguments, so that problems of one dtype share them. Their front matter is TOML:
 
     about       one line for people
     parts       files of templates/lib that it needs besides those of every kernel
@@ -50,10 +51,12 @@ class Product:
     samples_max: int = 0
     inputs_max: int = 0
     yields: bool = False  # where wgmma's kernels run, a prepared weight has their form, and this takes another
+    stored: bool = True  # False: the strategy that begins with conv2d computes its output wherever it reads it
+    weight_bytes: int = 0  # of what that strategy prepares of the weight
 
     @property
     def sums(self):
-        return self.chunks + self.cross
+        return self.chunks + self.cross if self.stored else 0
 
     @property
     def scaled(self):
@@ -62,7 +65,7 @@ class Product:
 
     @property
     def manifest(self):
-        fields = ("method", "weights", "chunks", "sums", "least", "most", "samples_max", "inputs_max", "yields")
+        fields = ("method", "weights", "chunks", "sums", "least", "most", "samples_max", "inputs_max", "yields", "weight_bytes")
         return {field: getattr(self, field) for field in fields}
 
 
@@ -71,23 +74,22 @@ class Template:
     name: str
     parts: tuple
     capability: int
-    launch: dict
+    launch: dict  # with exact and cluster
     exact: bool
-    cluster: int
 
 
 def read_templates(folder):
     """By name, every product kernel's template of the folder."""
 
     def template(path, t):
-        row = {k: str(v) for k, v in (front.KERNEL_DEFAULTS | t["launch"]).items()}
+        exact = t.get("exact", False)
+        special = {"exact": exact, "cluster": t.get("cluster", 0)}
         return Template(
             path.name.removesuffix(".cu.j2"),
             tuple(t.get("parts", ())),
             t.get("capability", front.SIMPLEST_CAPABILITY),
-            row,
-            t.get("exact", False),
-            t.get("cluster", 0),
+            front.KERNEL_DEFAULTS | special | t["launch"],
+            exact,
         )
 
     found = [front.read(path, lambda t, path=path: template(path, t)) for path in sorted((folder / "product").glob("*.cu.j2"))]
@@ -140,8 +142,16 @@ def _fp16x3(problem, generic):
         yield from _splits(f"fp16x3.s{count}", 2, count, count * LONGEST if generic else 0)
 
 
+def first(sums, weight_bytes):
+    """Of a strategy that begins with conv2d, whose kernels are its own: its variants are named without it."""
+    return Product("", "own", weights="each", least=1, stored=sums > 0, weight_bytes=weight_bytes)
+
+
 def of(problem, generic=False):
-    """The products of a problem with linear, in the order in which the default rule meets them."""
+    """The products of a problem with linear or conv2d, in the order in which the default rule meets them."""
+    if problem.conv:
+        conv = ProductKernel("product", "conv", (("channels_last", problem.channels_last),))
+        return [Product("ffma", "own", (conv,), least=1)]
     found = list(_dots())
     if problem.dtype != "f32":
         # Tensor cores read halves of a few rows at once as fast as fp32 sums read those of one: measured on an H200, N = 8.

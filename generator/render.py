@@ -20,7 +20,7 @@ ELEMENT_PARTS = {
     "bf16": ("element_bf16.cuh", "element_halves.cuh"),
 }
 WAIT = "wait.cuh"  # for kernels that may start before the one before them ends
-UNITS, SPANS = ("group", "sample", "position", "channel"), ("none", "group", "spatial", "sample", "channels")
+UNITS, SPANS = ("group", "sample", "position", "channel", "output"), ("none", "group", "spatial", "sample", "channels")
 
 
 class Renderer:
@@ -41,20 +41,19 @@ class Renderer:
 
     def kernels(self, problem, variant):
         """(rule, entry, parts) of each of a variant's kernels, in the order of their launches; a rule is a launch's
-        numbers and, for the product's, its role, and exact and cluster where they are set."""
-        for kernel in variant.product.kernels if variant.product else ():
+        numbers, and its role if not "tail", exact and cluster where they are set."""
+        for kernel in variant.product_kernels:
             yield self._product_rule(problem, kernel), *self._product_kernel(problem, kernel)
         for rule in variant.kernels:
             yield rule, *self.kernel(problem, variant, rule["name"])
 
     def capability(self, variant):
         """The least compute capability that the variant needs."""
-        kernels = variant.product.kernels if variant.product else ()
-        return max([variant.strategy.capability, *(self.products[k.template].capability for k in kernels)])
+        return max([variant.strategy.capability, *(self.products[k.template].capability for k in variant.product_kernels)])
 
     def exact(self, variant):
         """Whether it runs on that capability alone."""
-        return any(self.products[k.template].exact for k in (variant.product.kernels if variant.product else ()))
+        return variant.strategy.exact or any(self.products[k.template].exact for k in variant.product_kernels)
 
     def kernel(self, problem, variant, name):
         """(entry, parts) of a kernel of the variant's strategy: the source is the parts, one after another."""
@@ -63,21 +62,28 @@ class Renderer:
         parameters = dict(variant.parameters)
         for key, values in variant.strategy.parameters.items():
             parameters.setdefault(key, values[0])
-        context = {
-            "problem": problem,
-            "chain": chains.build(problem),
-            "subject": problem.chain if generic else problem.key,
-            "generic": generic,
-            "rows": rows,
-            "straddle": not rows and (generic or problem.spatial % parameters["vector"] != 0) and parameters["vector"] > 1,
-            "strategy": variant.strategy.name,
-            "about": variant.strategy.about.split(":")[0],
-            "kernel": name,
-            "linear": problem.inputs > 0,
-            "product": variant.product,
-            "eps": problem.stages[problem.norm].scalar_at,
-            "entry": "GNF_ENTRY",
-        } | parameters
+        vector = parameters.get("vector", 1)
+        context = (
+            variant_rules.names(problem, generic)
+            | {
+                "problem": problem,
+                "chain": chains.build(problem),
+                "subject": problem.chain if generic else problem.key,
+                "generic": generic,
+                "rows": rows,
+                "straddle": not rows and (generic or problem.spatial % vector != 0) and vector > 1,
+                "strategy": variant.strategy.name,
+                "about": variant.strategy.about.split(":")[0],
+                "kernel": name,
+                "conv": problem.conv,
+                "pool": problem.pool,
+                "product": variant.product,
+                "eps": problem.stages[problem.norm].scalar_at,
+                "entry": "GNF_ENTRY",
+            }
+            | parameters
+            | variant.derived
+        )
         parts = self._common_parts(problem)
         if problem.inputs:
             parts.append(self._part(WAIT, context))
@@ -97,8 +103,7 @@ class Renderer:
         for field, allowed in (("unit", UNITS), ("span", SPANS)):
             text = template.launch[field]
             words[field] = text if text in allowed else front.evaluate(template.name, text, context)
-        rule = front.launch(template.name, template.launch | words, context) | {"role": kernel.role}
-        return rule | {k: v for k, v in (("exact", template.exact), ("cluster", template.cluster)) if v}
+        return front.launch(template.name, template.launch | words, context) | {"role": kernel.role}
 
     def _product_kernel(self, problem, kernel):
         template, context = self.products[kernel.template], self._product_context(problem, kernel)
@@ -114,10 +119,10 @@ class Renderer:
     def _common_parts(self, problem):
         names = [name for part in COMMON_PARTS for name in (ELEMENT_PARTS[problem.dtype] if part == "{elements}" else (part,))]
         parts = [self._part(name, {}) for name in names]
-        if not problem.inputs:
-            # The fields behind the last that a plain problem has are linear's: without them its source, which its tuning
-            # records are about, does not depend on linear.
-            before, found, _ = parts[0].partition("    /* Of linear")
+        # The last fields are those of linear, then of conv2d and maxpool2d: the source of a problem without these, which
+        # its tuning records are about, does not depend on them.
+        if not (problem.conv or problem.pool):
+            before, found, _ = parts[0].partition("    /* Of conv2d" if problem.linear else "    /* Of linear")
             parts[0] = before + "};\n" if found else before
         return parts
 

@@ -4,12 +4,13 @@ import argparse
 import json
 from pathlib import Path
 
-from generator.__main__ import parse_supported, read_problem_file
+from generator.__main__ import read_problem_file
+from generator.problem import parse
 
 
 def source(texts):
     """C source of gnf_shipped_problems[]; texts that only differ in spelling are there once."""
-    canonical = dict.fromkeys(parse_supported(text).text for text in texts)
+    canonical = dict.fromkeys(parse(text).text for text in texts)
     rows = "".join(f"    {json.dumps(text)},\n" for text in canonical)
     about = "/* Made by generator/shipped.py from tuning/problems.txt: change that. */\n"
     return f'{about}#include "../tuning/shipped.h"\n#include <stddef.h>\n\nconst char *const gnf_shipped_problems[] = {{\n{rows}    NULL,\n}};\n'

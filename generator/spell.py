@@ -21,7 +21,8 @@ def signature(op):
 
 def spell(problem, types):
     sizes = [problem.samples if problem.samples is not None and types == TEXT else "*", problem.inputs or problem.channels]
-    sizes += problem.sizes if types == TEXT else [problem.spatial]
+    # Of sizes that a window moves over, kernels depend on each.
+    sizes += problem.sizes if types == TEXT or problem.conv or problem.pool else [problem.spatial]
     head = problem.dtype + ("" if types == CHAIN else f"[{','.join(map(str, sizes))}]")
     stages = [_spell_stage(problem, stage, types) for stage in problem.stages]
     return " | ".join([head + (":nhwc" if problem.channels_last else "")] + stages)

@@ -36,6 +36,8 @@ static bool count_units(enum gnf_unit unit, const struct gnf_problem *problem, i
         return !__builtin_mul_overflow(samples, problem->groups, units);
     case GNF_UNIT_POSITION:
         return !__builtin_mul_overflow(samples, problem->spatial, units);
+    case GNF_UNIT_OUTPUT:
+        return !__builtin_mul_overflow(samples, problem->y_spatial, units);
     case GNF_UNIT_CHANNEL:
         *units = problem->channels;
         return true;
@@ -81,7 +83,7 @@ static int first_of_tail(const struct gnf_variant *variant)
 gnf_status gnf_choice_size(struct gnf_choice *choice, const struct gnf_problem *problem)
 {
     const struct gnf_variant *variant = choice->variant;
-    int64_t rows = gnf_slab_rows(variant, problem->samples), bytes;
+    int64_t rows = gnf_slab_rows(variant, problem, problem->samples), bytes;
     /* `blocks` becomes the last kernel's: the one that writes y. */
     GNF_TRY(gnf_choice_launches(variant, problem, rows, choice->launch, &choice->blocks));
     choice->chunks = variant->workspace ? choice->launch[first_of_tail(variant)].tiles : 0;
@@ -102,13 +104,24 @@ unsigned gnf_variant_launches(const struct gnf_variant *variant)
     return count;
 }
 
+/* A product for linear, for conv2d, or none. */
+static bool is_for(const struct gnf_product *product, const struct gnf_problem *problem)
+{
+    bool own = product->method == GNF_METHOD_OWN;
+    if (problem->conv.kernel)
+        return own;
+    if (problem->inputs)
+        return product->method != GNF_METHOD_NONE && !(own && product->weights == GNF_WEIGHTS_EACH);
+    return product->method == GNF_METHOD_NONE;
+}
+
 static gnf_status check_product(const struct gnf_variant *variant, const struct gnf_problem *problem,
                                 const struct gnf_terms *terms, const struct gnf_device *device)
 {
     const struct gnf_product *product = &variant->product;
-    if ((product->method == GNF_METHOD_NONE) != (problem->inputs == 0))
-        return gnf_fail(GNF_NOT_SUPPORTED, "variant '%s' is %s a linear", variant->name,
-                        problem->inputs ? "without" : "for");
+    if (!is_for(product, problem))
+        return gnf_fail(GNF_NOT_SUPPORTED, "variant '%s' is for another chain than one that starts with %s",
+                        variant->name, problem->stage[0].op->name);
     if (product->samples_max && problem->samples > product->samples_max)
         return gnf_fail(GNF_NOT_SUPPORTED, "variant '%s' takes N up to %" PRId64 ": here it is %" PRId64,
                         variant->name, product->samples_max, problem->samples);
@@ -169,8 +182,9 @@ static bool fills(const struct gnf_choice *choice, const struct gnf_problem *pro
                   const struct gnf_device *device)
 {
     enum { LITTLE = 48 * 1024 }; /* bytes of x */
-    double bytes = (double)gnf_slab_rows(choice->variant, problem->samples) * (double)problem->channels *
-                   (double)problem->spatial * (double)gnf_dtype_size(problem->dtype);
+    double bytes = (double)gnf_slab_rows(choice->variant, problem, problem->samples) *
+                   (double)problem->channels * (double)problem->spatial *
+                   (double)gnf_dtype_size(problem->dtype);
     return choice->blocks >= divide(device->multiprocessors, 2) ||
            (choice->blocks >= divide(device->multiprocessors, 3) && bytes <= (double)choice->blocks * LITTLE);
 }
@@ -187,17 +201,27 @@ static bool is_meant_for(const struct gnf_product *product, int64_t samples)
     return samples >= product->least && (product->most == 0 || samples <= product->most);
 }
 
-/* Of one product; *best.variant stays NULL where none is legal. `any`: whatever N it is meant for. */
-static gnf_status choose_tail(struct gnf_choice *best, const struct gnf_pack *pack,
-                              const struct gnf_variant *variants, int count,
-                              const struct gnf_problem *problem, const struct gnf_terms *terms,
-                              const struct gnf_device *device, bool any)
+/* Whether the rule looks at a variant, with what it has so far. linear's products are not compared by their
+ * tails; a conv2d's variants are, since most are product and tail in one. `any`: whatever N it is meant for.
+ */
+static bool is_in_question(const struct gnf_choice *best, const struct gnf_product *product,
+                           const struct gnf_problem *problem, bool any)
+{
+    if (best->variant && !problem->conv.kernel)
+        return gnf_same_product(&best->variant->product, product);
+    return any || is_meant_for(product, problem->samples);
+}
+
+/* *best.variant stays NULL where none is legal. */
+static gnf_status choose_among(struct gnf_choice *best, const struct gnf_pack *pack,
+                               const struct gnf_variant *variants, int count,
+                               const struct gnf_problem *problem, const struct gnf_terms *terms,
+                               const struct gnf_device *device, bool any)
 {
     gnf_status status = GNF_NOT_SUPPORTED;
     for (int i = 0; i < count; i++) {
         struct gnf_choice next = {.pack = pack, .variant = &variants[i]};
-        if (best->variant ? !gnf_same_product(&best->variant->product, &variants[i].product)
-                          : !any && !is_meant_for(&variants[i].product, problem->samples))
+        if (!is_in_question(best, &variants[i].product, problem, any))
             continue;
         gnf_status legal = gnf_choice_check(&next, problem, terms, device);
         if (legal == GNF_OK)
@@ -223,7 +247,7 @@ gnf_status gnf_choice_default(struct gnf_choice *choice, const struct gnf_pack *
     gnf_status status = GNF_NOT_SUPPORTED;
     struct gnf_choice best = {.variant = NULL};
     for (int any = 0; any < 2 && !best.variant; any++)
-        status = choose_tail(&best, pack, variants, count, problem, terms, device, any);
+        status = choose_among(&best, pack, variants, count, problem, terms, device, any);
     if (!best.variant)
         return status;
     *choice = best;

@@ -238,7 +238,6 @@ gnf_status gnf_get_variant(gnf_context *context, const char *text, int i, gnf_va
     if (!context)
         return gnf_fail(GNF_INVALID_ARGUMENT, "context is null");
     GNF_TRY(gnf_problem_parse(text, &problem));
-    GNF_TRY(gnf_plan_supported(&problem, text));
     for (struct gnf_entry entry = {0}; gnf_entry_next(context, &problem, &entry);)
         for (int j = 0; j < entry.count; j++)
             if (!is_hidden(context, &problem, &entry, entry.variants[j].name) && before++ == i)

@@ -50,13 +50,16 @@ static gnf_status check_operands(const struct gnf_plan *plan, const gnf_argument
     return GNF_OK;
 }
 
-static gnf_status check_linear(const struct gnf_plan *plan, const gnf_arguments *arguments,
+/* Of linear or conv2d. */
+static gnf_status check_weight(const struct gnf_plan *plan, const gnf_arguments *arguments,
                                const struct gnf_range *y, const struct gnf_range *workspace,
                                struct gnf_kernel_args *args, uint64_t *bits)
 {
     const struct gnf_problem *problem = &plan->problem;
     uint64_t element = gnf_dtype_size(problem->dtype), channel = (uint64_t)problem->channels * element;
-    const struct gnf_range weight = {"weight", arguments->weight, (uint64_t)problem->inputs * channel};
+    uint64_t side = problem->conv.kernel ? (uint64_t)problem->conv.kernel : 1;
+    const struct gnf_range weight = {"weight", arguments->weight,
+                                     (uint64_t)problem->inputs * side * side * channel};
     const struct gnf_range bias = {"bias", arguments->bias, channel};
     const struct gnf_range prepared = {"prepared", arguments->prepared, plan->choice.linear.prepared};
     if (!problem->inputs)
@@ -92,13 +95,14 @@ static gnf_status take_pointers(const struct gnf_plan *plan, const gnf_arguments
     GNF_TRY(check_workspace(plan, arguments, &workspace));
     if (workspace.size)
         GNF_TRY(gnf_range_apart(&workspace, &y, false));
-    /* Where there is a linear, x is read after parts of y are written, and is of another shape. */
+    /* linear and conv2d read x after parts of y are written, and theirs is of another shape or read around
+     * each pixel. */
     GNF_TRY(check_read(&x, &y, &workspace, plan->in_place && !plan->problem.inputs));
     GNF_TRY(check_optional(&gamma, element, &y, &workspace));
     GNF_TRY(check_optional(&beta, element, &y, &workspace));
     *bits = x.at | y.at | gamma.at | beta.at;
     GNF_TRY(check_operands(plan, arguments, &y, &workspace, args, bits));
-    GNF_TRY(check_linear(plan, arguments, &y, &workspace, args, bits));
+    GNF_TRY(check_weight(plan, arguments, &y, &workspace, args, bits));
     args->x = (const void *)(uintptr_t)x.at;
     args->y = (void *)(uintptr_t)y.at;
     args->gamma = (const void *)(uintptr_t)gamma.at;

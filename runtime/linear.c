@@ -15,10 +15,23 @@ static bool is_split(enum gnf_method method)
 
 /* ---- sizes ---- */
 
-int64_t gnf_slab_rows(const struct gnf_variant *variant, int64_t samples)
+/* Evenly dealt, so that the last slab does not leave most of the device idle. */
+static int64_t conv_rows(const struct gnf_problem *problem, int64_t samples)
 {
-    bool slabs = variant->product.method != GNF_METHOD_NONE && samples > GNF_SLAB + GNF_SLAB / 4;
-    return slabs ? GNF_SLAB : samples;
+    int64_t most = GNF_CONV_SLAB / (int64_t)sizeof(float) / problem->spatial / problem->channels;
+    most = most > 1 ? most : 1;
+    int64_t slabs = (samples - 1) / most + 1;
+    return (samples - 1) / slabs + 1;
+}
+
+int64_t gnf_slab_rows(const struct gnf_variant *variant, const struct gnf_problem *problem, int64_t samples)
+{
+    const struct gnf_product *product = &variant->product;
+    if (product->method == GNF_METHOD_NONE || samples == 0)
+        return samples;
+    if (problem->conv.kernel)
+        return product->sums ? conv_rows(problem, samples) : samples;
+    return samples > GNF_SLAB + GNF_SLAB / 4 ? GNF_SLAB : samples;
 }
 
 int gnf_linear_gemms(enum gnf_method method)
@@ -55,27 +68,44 @@ static size_t put(int64_t *end, int64_t count, int64_t size)
     return (size_t)at;
 }
 
+/* Of operands split for a matrix product. False where a split row does not fit 63 bits. */
+static bool put_split(struct gnf_linear *linear, const struct gnf_product *product,
+                      const struct gnf_problem *problem, int64_t *end, int64_t *weights)
+{
+    int64_t stretches = (problem->channels > NO_STRETCH ? problem->channels - NO_STRETCH : 0) / STRETCH + 1;
+    bool tiled = product->method == GNF_METHOD_WGMMA;
+    int64_t row; /* in bytes */
+    linear->padded = round_up(problem->inputs, tiled ? TILE_DEPTH : PADDING);
+    if (__builtin_mul_overflow(linear->padded, tiled || product->method == GNF_METHOD_FP16X3 ? 4 : 2, &row))
+        return false;
+    linear->row_scale = put(end, linear->rows, sizeof(float));
+    linear->row_norm = put(end, linear->rows, sizeof(float));
+    linear->repaired = put(end, linear->rows, stretches);
+    linear->split_x = put(end, round_up(linear->rows, tiled ? TILE_ROWS : 1), row);
+    linear->column_scale = put(weights, problem->channels, sizeof(float));
+    linear->column_norm = put(weights, problem->channels, sizeof(float));
+    linear->split_weight = put(weights, round_up(problem->channels, tiled ? TILE_ROWS : 1), row);
+    return true;
+}
+
 /* Where everything stands. False where the workspace does not fit 63 bits. */
 static bool lay_out(struct gnf_choice *choice, const struct gnf_problem *problem)
 {
     const struct gnf_product *product = &choice->variant->product;
     struct gnf_linear *linear = &choice->linear;
-    int64_t row, end = 0, prepared = 0, sums = linear->rows * product->sums;
+    int64_t end = 0, prepared = 0, sums, row;
     int64_t *weights = product->weights == GNF_WEIGHTS_PREPARED ? &prepared : &end;
-    int64_t stretches = (problem->channels > NO_STRETCH ? problem->channels - NO_STRETCH : 0) / STRETCH + 1;
-    bool tiled = product->method == GNF_METHOD_WGMMA;
-    linear->padded = round_up(problem->inputs, tiled ? TILE_DEPTH : PADDING);
-    if (__builtin_mul_overflow(linear->padded, tiled || product->method == GNF_METHOD_FP16X3 ? 4 : 2, &row))
-        return false; /* a split row, in bytes */
-    linear->product = put(&end, sums, problem->channels * (int64_t)sizeof(float));
+    if (__builtin_mul_overflow(problem->channels * problem->spatial, sizeof(float), &row) ||
+        __builtin_mul_overflow(linear->rows, product->sums, &sums))
+        return false;
+    linear->product = put(&end, sums, row);
     if (is_split(product->method)) {
+        if (!put_split(linear, product, problem, &end, weights))
+            return false;
+    } else if (product->weights == GNF_WEIGHTS_EACH) {
         linear->row_scale = put(&end, linear->rows, sizeof(float));
-        linear->row_norm = put(&end, linear->rows, sizeof(float));
-        linear->repaired = put(&end, linear->rows, stretches);
-        linear->split_x = put(&end, round_up(linear->rows, tiled ? TILE_ROWS : 1), row);
-        linear->column_scale = put(weights, problem->channels, sizeof(float));
-        linear->column_norm = put(weights, problem->channels, sizeof(float));
-        linear->split_weight = put(weights, round_up(problem->channels, tiled ? TILE_ROWS : 1), row);
+        linear->column_scale = put(&end, problem->channels, sizeof(float));
+        linear->split_weight = put(&end, product->weight_bytes, 1);
     }
     linear->chunks = put(&end, 1, (int64_t)choice->workspace_size);
     linear->cublaslt = (size_t)end;
@@ -91,7 +121,7 @@ gnf_status gnf_linear_size(struct gnf_choice *choice, const struct gnf_problem *
     struct gnf_linear *linear = &choice->linear;
     struct gnf_launch last[GNF_MAX_KERNELS];
     int64_t blocks;
-    linear->rows = gnf_slab_rows(choice->variant, problem->samples);
+    linear->rows = gnf_slab_rows(choice->variant, problem, problem->samples);
     if (!linear->rows) {
         choice->workspace_size = 0;
         return GNF_OK;
@@ -123,26 +153,31 @@ static void *align(void *pointer)
 
 static void take_weights(const struct gnf_choice *choice, struct gnf_kernel_args *args, const void *base)
 {
-    args->padded = choice->linear.padded;
     args->column_scale = at(base, choice->linear.column_scale);
-    args->column_norm = at(base, choice->linear.column_norm);
     args->split_weight = at(base, choice->linear.split_weight);
+    if (!is_split(choice->variant->product.method))
+        return;
+    args->padded = choice->linear.padded;
+    args->column_norm = at(base, choice->linear.column_norm);
 }
 
 static void take_workspace(const struct gnf_choice *choice, struct gnf_kernel_args *args, uint64_t prepared)
 {
     const struct gnf_linear *linear = &choice->linear;
+    const struct gnf_product *product = &choice->variant->product;
     const void *workspace = args->workspace;
     args->product = at(workspace, linear->product);
     args->workspace = at(workspace, linear->chunks);
     args->chunks = choice->chunks;
-    if (!is_split(choice->variant->product.method))
+    if (product->weights == GNF_WEIGHTS_GIVEN)
         return;
     args->row_scale = at(workspace, linear->row_scale);
+    take_weights(choice, args, linear->prepared ? (const void *)(uintptr_t)prepared : workspace);
+    if (!is_split(product->method))
+        return;
     args->row_norm = at(workspace, linear->row_norm);
     args->repaired = at(workspace, linear->repaired);
     args->split_x = at(workspace, linear->split_x);
-    take_weights(choice, args, linear->prepared ? (const void *)(uintptr_t)prepared : workspace);
 }
 
 /* One slab at work. */
@@ -197,8 +232,8 @@ static void advance(const struct gnf_plan *plan, struct gnf_kernel_args *args)
 {
     const struct gnf_problem *problem = &plan->problem;
     size_t size = gnf_dtype_size(problem->dtype), rows = (size_t)args->samples;
-    size_t full = rows * (size_t)problem->channels * size;
-    args->x = at(args->x, rows * (size_t)problem->inputs * size);
+    size_t full = rows * (size_t)(problem->channels * problem->spatial) * size;
+    args->x = at(args->x, rows * (size_t)(problem->inputs * problem->x_spatial) * size);
     args->y = at(args->y, rows * (size_t)(problem->y_channels * problem->y_spatial) * size);
     for (int i = 0; i < problem->operand_count; i++)
         if (problem->operand[i].broadcast == GNF_FULL)
@@ -256,8 +291,11 @@ gnf_status gnf_prepare_weight(const gnf_plan *plan, uint64_t weight, uint64_t pr
                    ? GNF_OK
                    : gnf_fail(GNF_INVALID_ARGUMENT,
                               "prepared_size = %zu: allowed is 0, since this plan (variant '%s') takes the "
-                              "weight as it is; prepare with a plan whose prepared_size is not 0",
-                              prepared_size, plan->choice.variant->name);
+                              "weight as it is%s",
+                              prepared_size, plan->choice.variant->name,
+                              plan->problem.conv.kernel
+                                  ? ", as every plan with conv2d does"
+                                  : "; prepare with a plan whose prepared_size is not 0");
     GNF_TRY(check_prepared(plan, weight, prepared, prepared_size));
     struct gnf_kernel_args args = plan->args;
     args.weight = (const void *)(uintptr_t)weight;

@@ -1,4 +1,5 @@
-/* The product in front of the tail: what linear's output is made of, and the cuBLASLt calls that make it.
+/* The product in front of the tail: what linear's or conv2d's output is made of, and the cuBLASLt calls that
+ * make it.
  *
  * N is worked through in slabs of rows, so that partial sums stay small; every kernel of the variant, the
  * tail's too, is launched once a slab, but for the weight's split, which comes once. In the workspace:
@@ -10,16 +11,24 @@
  * rows are [parts, padded] fp16: x hi then lo, weight lo then hi, so that one product over 2 * padded gives
  * both cross terms; padded is IN rounded up to 128, so that every number of chunks up to 16 divides it into
  * multiples of 8. For the method "wgmma" both are tiles of 128 rows by 64 columns, hi then lo
- * (templates/lib/tiles.cuh), with rows and IN rounded up to whole ones. */
+ * (templates/lib/tiles.cuh), with rows and IN rounded up to whole ones.
+ *
+ * Of conv2d a row is a sample: the workspace has [sums, rows, OUT, height, width] fp32 in x's layout, (where
+ * a kernel makes something of the weight each time: a float a row, a float an output channel, the
+ * weight_bytes that it fills), the tail's chunks. Where the convolution is stored, slabs are as even as its
+ * bytes allow; where it is not (sums = 0), there is one. */
 #ifndef GNF_LINEAR_H
 #define GNF_LINEAR_H
 
 #include "plan.h"
 
-enum { GNF_SLAB = 2048 }; /* rows of x at once where N is more than a quarter larger */
+enum { GNF_SLAB = 2048 }; /* rows of linear's x at once where N is more than a quarter larger */
+/* Bytes of conv2d's output at once, if that is a sample or more: they stay in the L2 cache of a large GPU
+ * until the tail reads them. */
+enum { GNF_CONV_SLAB = 32 << 20 };
 
 /* Rows of a slab of the variant: all of N where it has no product. */
-int64_t gnf_slab_rows(const struct gnf_variant *variant, int64_t samples);
+int64_t gnf_slab_rows(const struct gnf_variant *variant, const struct gnf_problem *problem, int64_t samples);
 /* Slabs and workspace of a choice with a product, whose workspace_size is the tail's until then.
  * GNF_TOO_LARGE. */
 gnf_status gnf_linear_size(struct gnf_choice *choice, const struct gnf_problem *problem);

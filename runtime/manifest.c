@@ -125,7 +125,7 @@ static gnf_status read_parts_list(const struct gnf_pack *pack, const struct gnf_
 static gnf_status read_kernel(const struct gnf_pack *pack, const struct gnf_place *place, const json_t *row,
                               struct gnf_kernel *kernel)
 {
-    static const char *const units[] = {"group", "sample", "position", "channel"};
+    static const char *const units[] = {"group", "sample", "position", "channel", "output"};
     static const char *const spans[] = {"none", "group", "spatial", "sample", "channels"};
     static const char *const roles[] = {"weights", "inputs", "product", "tail"};
     int64_t block, shared, cluster = 0;
@@ -140,7 +140,7 @@ static gnf_status read_kernel(const struct gnf_pack *pack, const struct gnf_plac
     if (block % 32)
         return gnf_pack_bad(place, "block = %" PRId64 ": allowed are multiples of 32", block);
     GNF_TRY(whole(place, json_object_get(row, "shared"), "shared", 0, 256 << 10, &shared));
-    GNF_TRY(word(place, row, "unit", units, 4, &unit));
+    GNF_TRY(word(place, row, "unit", units, 5, &unit));
     GNF_TRY(whole(place, json_object_get(row, "units_per_block"), "units_per_block", 1, whole_max,
                   &kernel->units_per_block));
     GNF_TRY(word(place, row, "span", spans, 5, &span));
@@ -173,7 +173,7 @@ static gnf_status read_product(const struct gnf_place *place, const json_t *row,
     GNF_TRY(word(place, row, "method", methods, 6, &method));
     GNF_TRY(word(place, row, "weights", weights, 3, &weight));
     GNF_TRY(whole(place, json_object_get(row, "chunks"), "chunks", 1, SUMS_MAX - 1, &chunks));
-    GNF_TRY(whole(place, json_object_get(row, "sums"), "sums", 1, SUMS_MAX, &sums));
+    GNF_TRY(whole(place, json_object_get(row, "sums"), "sums", 0, SUMS_MAX, &sums));
     GNF_TRY(whole(place, json_object_get(row, "least"), "least", 0, INT64_MAX, &product->least));
     GNF_TRY(whole(place, json_object_get(row, "most"), "most", 0, INT64_MAX, &product->most));
     GNF_TRY(whole(place, json_object_get(row, "samples_max"), "samples_max", 0, INT64_MAX,
@@ -181,6 +181,9 @@ static gnf_status read_product(const struct gnf_place *place, const json_t *row,
     if (json_object_get(row, "inputs_max"))
         GNF_TRY(whole(place, json_object_get(row, "inputs_max"), "inputs_max", 0, INT64_MAX,
                       &product->inputs_max));
+    if (json_object_get(row, "weight_bytes"))
+        GNF_TRY(whole(place, json_object_get(row, "weight_bytes"), "weight_bytes", 0, INT64_MAX,
+                      &product->weight_bytes));
     GNF_TRY(flag(place, row, "yields", &product->yields));
     product->method = (enum gnf_method)(method + GNF_METHOD_OWN);
     product->weights = (enum gnf_weights)weight;
@@ -197,12 +200,32 @@ static int count_role(const struct gnf_variant *variant, enum gnf_role role)
     return count;
 }
 
+/* An own product is that of one kernel; or with weights "each" the tail's, where weight_bytes says so behind
+ * a kernel that makes of the weight what the tail takes. */
+static bool has_own_kernels(const struct gnf_variant *variant)
+{
+    bool each = variant->product.weights == GNF_WEIGHTS_EACH;
+    return count_role(variant, GNF_ROLE_INPUTS) == 0 && count_role(variant, GNF_ROLE_PRODUCT) == !each &&
+           (count_role(variant, GNF_ROLE_WEIGHTS) > 0) == (each && variant->product.weight_bytes > 0);
+}
+
+static bool has_its_kernels(const struct gnf_variant *variant, bool split)
+{
+    bool wgmma = variant->product.method == GNF_METHOD_WGMMA;
+    int products = count_role(variant, GNF_ROLE_PRODUCT);
+    if (variant->product.method == GNF_METHOD_OWN)
+        return has_own_kernels(variant);
+    return count_role(variant, GNF_ROLE_WEIGHTS) == split && count_role(variant, GNF_ROLE_INPUTS) == split &&
+           (wgmma ? products == 2 : products <= 1);
+}
+
 /* What the launching takes for granted: linear.c. */
 static gnf_status check_product(const struct gnf_place *place, const struct gnf_variant *variant)
 {
     const struct gnf_product *product = &variant->product;
-    bool wgmma = product->method == GNF_METHOD_WGMMA;
-    bool split = wgmma || product->method == GNF_METHOD_FP16X1 || product->method == GNF_METHOD_FP16X3;
+    bool split = product->method == GNF_METHOD_FP16X1 || product->method == GNF_METHOD_FP16X3 ||
+                 product->method == GNF_METHOD_WGMMA;
+    bool own = product->method == GNF_METHOD_OWN, each = own && product->weights == GNF_WEIGHTS_EACH;
     int sums = product->chunks + (product->method == GNF_METHOD_FP16X3);
     for (int i = 1; i < variant->kernel_count; i++)
         if (variant->kernel[i].role < variant->kernel[i - 1].role)
@@ -212,27 +235,29 @@ static gnf_status check_product(const struct gnf_place *place, const struct gnf_
         return gnf_pack_bad(place, "no tail: allowed is one kernel or more");
     if (product->method == GNF_METHOD_NONE)
         return variant->kernel[0].role == GNF_ROLE_TAIL ? GNF_OK : gnf_pack_bad(place, "product is missing");
-    if (count_role(variant, GNF_ROLE_WEIGHTS) != split || count_role(variant, GNF_ROLE_INPUTS) != split ||
-        count_role(variant, GNF_ROLE_PRODUCT) > 1 + wgmma ||
-        (product->method == GNF_METHOD_OWN && count_role(variant, GNF_ROLE_PRODUCT) != 1) ||
-        (wgmma && count_role(variant, GNF_ROLE_PRODUCT) != 2))
-        return gnf_pack_bad(place, "its kernels are not those of its product");
-    if ((product->weights == GNF_WEIGHTS_GIVEN) == split)
+    if (own ? product->weights == GNF_WEIGHTS_PREPARED : (product->weights == GNF_WEIGHTS_GIVEN) == split)
         return gnf_pack_bad(place, "its weights are not those of its product");
+    if (!has_its_kernels(variant, split))
+        return gnf_pack_bad(place, "its kernels are not those of its product");
     if (product->chunks & (product->chunks - 1) ||
         (product->chunks > 1 && product->method != GNF_METHOD_FP16X3))
         return gnf_pack_bad(place, "chunks = %d: allowed are 1, and 2, 4, 8, 16 for fp16x3", product->chunks);
-    if (product->method != GNF_METHOD_OWN && product->sums != sums)
-        return gnf_pack_bad(place, "sums = %d: allowed is %d", product->sums, sums);
+    if (each ? product->sums > 1 : product->sums != sums)
+        return gnf_pack_bad(place, "sums = %d: allowed %s %d", product->sums, each ? "are 0 and" : "is",
+                            sums);
+    if (product->weight_bytes && !each)
+        return gnf_pack_bad(place,
+                            "weight_bytes = %" PRId64 ": allowed is 0 but for weights \"each\" of \"own\"",
+                            product->weight_bytes);
     return GNF_OK;
 }
 
-/* "threads 256, vector 4, items 4", in the order of the manifest */
+/* "threads 256, vector 4, precision half", in the order of the manifest */
 static gnf_status read_parameters(const struct gnf_place *place, json_t *object, char **line)
 {
-    const char *name;
+    const char *name, *word;
     json_t *value;
-    int64_t number;
+    char number[24];
     size_t length = 0;
     if (!json_is_object(object))
         return gnf_pack_bad(place, "parameters is %s: allowed is an object",
@@ -241,9 +266,14 @@ static gnf_status read_parameters(const struct gnf_place *place, json_t *object,
         return gnf_pack_no_memory(place);
     json_object_foreach(object, name, value)
     {
-        GNF_TRY(whole(place, value, "a parameter", INT64_MIN, INT64_MAX, &number));
-        length += (size_t)snprintf(*line + length, TEXT_MAX - length, "%s%s %" PRId64, length ? ", " : "",
-                                   name, number);
+        if (json_is_string(value))
+            GNF_TRY(text(place, object, name, NAME_MAX_BYTES, &word));
+        else if (!json_is_integer(value))
+            return gnf_pack_bad(place, "parameter %s is of another type: allowed are whole numbers and words",
+                                name);
+        snprintf(number, sizeof number, "%" PRId64, (int64_t)json_integer_value(value));
+        length += (size_t)snprintf(*line + length, TEXT_MAX - length, "%s%s %s", length ? ", " : "", name,
+                                   json_is_string(value) ? word : number);
         if (length >= TEXT_MAX)
             return gnf_pack_bad(place, "parameters take more than %d bytes", TEXT_MAX - 1);
     }

@@ -5,16 +5,17 @@
 #include "status.h"
 #include <stdbool.h>
 
-enum { GNF_MAX_KERNELS = 7 };
+enum { GNF_MAX_KERNELS = 8 };
 
 /* Blocks of a launch = ceil(units / units_per_block) * tiles, where tiles = min(ceil(span / tile), cap) and
  * span is the number of elements named (1 for none). Kernels loop over blocks, so the host may launch fewer.
  */
-enum gnf_unit { /* N * G, N, N * spatial, C of them */
+enum gnf_unit { /* N * G, N, N * spatial, C, N * y's spatial of them */
                 GNF_UNIT_GROUP,
                 GNF_UNIT_SAMPLE,
                 GNF_UNIT_POSITION,
-                GNF_UNIT_CHANNEL
+                GNF_UNIT_CHANNEL,
+                GNF_UNIT_OUTPUT
 };
 enum gnf_span { GNF_SPAN_NONE, GNF_SPAN_GROUP, GNF_SPAN_SPATIAL, GNF_SPAN_SAMPLE, GNF_SPAN_CHANNELS };
 
@@ -25,12 +26,13 @@ enum gnf_role {
                          time */
     GNF_ROLE_INPUTS,  /* x -> split_x, row_scale, row_norm */
     GNF_ROLE_PRODUCT, /* computes the product, or of it what the split could not hold or what cancels */
-    GNF_ROLE_TAIL     /* all the rest: product -> y; every kernel of a problem without linear */
+    GNF_ROLE_TAIL /* all the rest: product -> y, or with sums = 0 x -> y; every kernel of a problem without
+                     linear and conv2d */
 };
-/* How linear's product is computed. */
+/* How the product of linear or conv2d is computed; conv2d's is always "own". */
 enum gnf_method {
-    GNF_METHOD_NONE,   /* no linear */
-    GNF_METHOD_OWN,    /* "own": by the variant's product kernel */
+    GNF_METHOD_NONE,   /* neither */
+    GNF_METHOD_OWN,    /* "own": by the variant's product kernel, or in its tail */
     GNF_METHOD_DIRECT, /* "direct": cuBLASLt on x and weight as they are: fp32 sums, f32 operands in full */
     GNF_METHOD_TF32,   /* "tf32": the same, f32 operands rounded to TF32 */
     GNF_METHOD_FP16X1, /* "fp16x1": one product of row-scaled fp16 */
@@ -49,11 +51,14 @@ struct gnf_product {
     enum gnf_method method;
     enum gnf_weights weights;
     int chunks;          /* partial sums of the main product */
-    int sums;            /* partial sums that the tail adds: chunks, and one more for fp16x3's cross terms */
+    int sums;            /* partial sums that the tail adds: chunks, and one more for fp16x3's cross terms; of
+                            conv2d 1, or 0 where its output is never stored */
     int64_t least, most; /* the default rule takes it for N in [least, most]; most 0: any above */
     int64_t samples_max; /* the largest N it can do, 0 for any */
     int64_t inputs_max;  /* the largest IN that keeps its promise, 0 for any */
-    bool yields;         /* another form of prepared weight is the problem's where wgmma's kernels run */
+    int64_t
+        weight_bytes; /* "own" and "each": bytes of split_weight, which the weights kernel fills each time */
+    bool yields;      /* another form of prepared weight is the problem's where wgmma's kernels run */
 };
 
 struct gnf_kernel {
@@ -78,8 +83,8 @@ struct gnf_variant {
     unsigned alignment;     /* bytes every pointer must be a multiple of */
     int capability;         /* minimum compute capability, 80 for 8.0 */
     bool exact;             /* a kernel is exact: no other capability does */
-    int64_t
-        workspace; /* bytes a chunk: total is samples * groups * chunks * this; chunks is kernel[0]'s tiles */
+    int64_t workspace; /* bytes a chunk: total is samples * groups * chunks * this; chunks is the tiles of the
+                          first tail kernel */
     int64_t group_max; /* largest elements a group, 0 for any (generic kernels) */
     bool generic;
     struct gnf_product product;

@@ -30,7 +30,7 @@ static char printable(char c)
     return c >= ' ' && c <= '~' ? c : is_space(c) ? ' ' : '?';
 }
 
-static gnf_status refuse(gnf_status status, const char *text, int at, const char *message)
+static gnf_status refuse(const char *text, int at, const char *message)
 {
     char window[WINDOW + 1];
     int length = (int)strlen(text);
@@ -43,17 +43,7 @@ static gnf_status refuse(gnf_status status, const char *text, int at, const char
         window[i] = cut ? '.' : printable(text[start + i]);
     }
     window[shown] = '\0';
-    return gnf_fail(status, "%s\n  %s\n  %*s^", message, window, at - start, "");
-}
-
-gnf_status gnf_problem_refuse(gnf_status status, const char *text, int at, const char *format, ...)
-{
-    char message[1024];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(message, sizeof message, format, arguments);
-    va_end(arguments);
-    return refuse(status, text, at, message);
+    return gnf_fail(GNF_INVALID_PROBLEM, "%s\n  %s\n  %*s^", message, window, at - start, "");
 }
 
 gnf_status gnf_parser_bad(const struct gnf_parser *parser, int at, const char *format, ...)
@@ -67,7 +57,7 @@ gnf_status gnf_parser_bad(const struct gnf_parser *parser, int at, const char *f
     if (allowed)
         *allowed++ = '\0';
     snprintf(message, sizeof message, "%s (%s): %s", both, parser->where, allowed ? allowed : "");
-    return refuse(GNF_INVALID_PROBLEM, parser->text, at, message);
+    return refuse(parser->text, at, message);
 }
 
 char gnf_parser_peek(struct gnf_parser *parser)

@@ -1,5 +1,5 @@
-/* The cursor over a problem text: tokens, and messages that point into the text. For problem.c and
- * arguments.c. */
+/* The cursor over a problem text: tokens, and messages that point into the text. For problem.c,
+ * arguments.c and shapes.c. */
 #ifndef GNF_PARSER_H
 #define GNF_PARSER_H
 
@@ -16,6 +16,7 @@ struct gnf_parser {
     int at;
     char where[GNF_QUOTE + 16]; /* for messages: "stage 'add'" */
     struct gnf_problem *problem;
+    bool asked_channels_last;                   /* whether or not it changes anything */
     struct gnf_shape shape[GNF_MAX_STAGES + 1]; /* of x and of each stage's output */
 };
 struct gnf_token {
@@ -49,5 +50,11 @@ int gnf_op_parameter(const struct gnf_op *op, const char *name);
 /* Fills in stage->value from what stands in parentheses, and at[i]: where the value of the i-th parameter
  * stands, or the word itself; -1 where it is not given. */
 gnf_status gnf_parse_arguments(struct gnf_parser *parser, struct gnf_stage *stage, int *at);
+
+/* Where in the chain the operation may stand. */
+gnf_status gnf_stage_place(const struct gnf_parser *parser, const struct gnf_stage *stage);
+/* The sizes of the stage's output, from its parsed parameters, which are checked against those of its input;
+ * what the problem says of linear, conv2d, maxpool2d and mean(all). `at` as gnf_parse_arguments() left it. */
+gnf_status gnf_stage_shape(struct gnf_parser *parser, const struct gnf_stage *stage, const int *at);
 
 #endif

@@ -6,23 +6,6 @@
 
 enum { DEFAULT_ALIGNMENT = 16, LARGEST_ALIGNMENT = 4096 };
 
-gnf_status gnf_plan_supported(const struct gnf_problem *problem, const char *text)
-{
-    for (int i = 0; i < problem->stage_count; i++) {
-        const struct gnf_stage *stage = &problem->stage[i];
-        bool everything = false;
-        for (int j = 0; j < stage->op->param_count && stage->op->kind == GNF_OP_REDUCTION; j++)
-            everything = everything || (stage->op->param[j].type == 'w' && stage->value[j] > 0);
-        if (everything || stage->op->kind == GNF_OP_CONV2D || stage->op->kind == GNF_OP_MAXPOOL2D)
-            return gnf_problem_refuse(
-                GNF_NOT_SUPPORTED, text, stage->at,
-                "no kernel of this version does this (stage '%s'): supported are linear, groupnorm, "
-                "elementwise operations, add, mul and reductions over the channels",
-                stage->op->name);
-    }
-    return GNF_OK;
-}
-
 /* Number of kernels that come before the choice's own, and of all, are for the log. */
 static gnf_status load(gnf_context *context, struct gnf_choice *choice, CUstream stream, int before,
                        int total)
@@ -61,6 +44,26 @@ static gnf_status check_options(const gnf_plan_options *options, struct gnf_prob
     return gnf_problem_take_samples(problem, options->samples);
 }
 
+/* What conv2d and maxpool2d move over; all zeros where there is neither. */
+static void fill_windows(struct gnf_kernel_args *args, const struct gnf_problem *problem)
+{
+    const struct gnf_window *conv = &problem->conv, *pool = &problem->pool;
+    if (!conv->kernel && !pool->kernel)
+        return;
+    const int64_t *seen = conv->kernel ? conv->output : problem->size; /* by groupnorm */
+    args->height = problem->size[0];
+    args->width = problem->size[1];
+    args->out_height = seen[0];
+    args->out_width = seen[1];
+    args->kernel = conv->kernel;
+    args->stride = conv->stride;
+    args->padding = conv->padding;
+    args->pool_kernel = pool->kernel;
+    args->pool_stride = pool->stride;
+    args->pooled_height = pool->output[0];
+    args->pooled_width = pool->output[1];
+}
+
 static void fill_arguments(struct gnf_plan *plan)
 {
     const struct gnf_problem *problem = &plan->problem;
@@ -69,6 +72,7 @@ static void fill_arguments(struct gnf_plan *plan)
     plan->args.group_channels = problem->channels / problem->groups;
     plan->args.spatial = problem->spatial;
     plan->args.inputs = problem->inputs;
+    fill_windows(&plan->args, problem);
     for (int i = 0; i < problem->scalar_count; i++)
         plan->args.scalar[i] = problem->scalar[i];
 }
@@ -164,12 +168,11 @@ static gnf_status create(struct gnf_plan *plan, const char *text, const gnf_plan
     struct gnf_problem *problem = &plan->problem;
     unsigned alignment;
     GNF_TRY(gnf_problem_parse(text, problem));
-    GNF_TRY(gnf_plan_supported(problem, text));
     GNF_TRY(check_options(options, problem, &alignment));
     GNF_TRY(gnf_problem_elements(problem, problem->samples, &plan->x_elements, &plan->y_elements));
     fill_arguments(plan);
     plan->empty = plan->x_elements == 0;
-    plan->in_place = problem->reduction < 0;
+    plan->in_place = problem->reduction < 0 && !problem->pool.kernel;
 
     struct gnf_choice_request request = {
         .context = plan->context,
@@ -242,12 +245,13 @@ size_t gnf_plan_workspace_size(const gnf_plan *plan)
     return plan ? plan->workspace_size : 0;
 }
 
-/* Of one execution; a weight is split once for all slabs. */
+/* Of one execution; what is made of a weight is made once for all slabs. */
 static unsigned count_launches(const struct gnf_plan *plan)
 {
     const struct gnf_variant *variant = plan->choice.variant;
-    unsigned slabs = plan->problem.inputs ? (unsigned)plan->choice.linear.slabs : 1;
-    unsigned once = variant->product.weights == GNF_WEIGHTS_EACH;
+    unsigned slabs = plan->problem.inputs ? (unsigned)plan->choice.linear.slabs : 1, once = 0;
+    for (int i = 0; i < variant->kernel_count; i++)
+        once += variant->product.weights == GNF_WEIGHTS_EACH && variant->kernel[i].role == GNF_ROLE_WEIGHTS;
     return plan->empty ? 0 : slabs * (gnf_variant_launches(variant) - once) + once;
 }
 

@@ -17,7 +17,7 @@ struct gnf_launch {
 };
 struct gnf_gemms; /* cuBLASLt's side of a product */
 /* How a variant with a product works through N; all zeros without one. Offsets are bytes from the workspace,
- * or from the prepared weight. */
+ * or from the prepared weight. A row is a sample. */
 struct gnf_linear {
     int64_t rows;                        /* of a slab; the last one may have fewer: */
     int64_t slabs, last_rows;            /* 0 and 0 where N is 0 */
@@ -50,15 +50,12 @@ struct gnf_plan {
     struct gnf_choice choice;
     struct gnf_choice fallback; /* legal for pointers aligned to one element; may be the same variant */
     bool empty;                 /* nothing to launch */
-    bool in_place;              /* y may equal a full operand, and x where there is no linear */
+    bool in_place;              /* y may equal a full operand, and x where it is what groupnorm sees */
     size_t workspace_size;
     int64_t x_elements, y_elements;
     struct gnf_kernel_args args; /* sizes and scalars; pointers, chunks and tiles are set by each execution */
 };
 
-/* GNF_NOT_SUPPORTED for a stage that parses and that no kernel of this version does; the message points at it
- * in `text`, which the problem was parsed from. */
-gnf_status gnf_plan_supported(const struct gnf_problem *problem, const char *text);
 /* What executions bring and the machine has. */
 struct gnf_terms {
     unsigned alignment; /* of all pointers, bytes */
@@ -82,9 +79,10 @@ gnf_status gnf_choice_check(const struct gnf_choice *choice, const struct gnf_pr
 /* The default rule, on the `count` variants of one entry in the pack's order: of those that are legal, the
  * first whose last kernel has blocks to give half of the multiprocessors one, or a third of them where a
  * block takes at most 48 KiB of x; else the one with the most blocks. With linear, the product is that of the
- * first legal variant that is meant for N (gnf_product), and only its variants count. On an H200 (2026-11-29,
- * `gnfuse compare` on the 16 shipped problems) that is within 10 % of the best in 15, and 13 without the
- * second clause; README has the figures. GNF_NOT_SUPPORTED if none is legal, with the last one's message. */
+ * first legal variant that is meant for N (gnf_product), and only its variants count; with conv2d, all that
+ * are meant for N do, whatever their product. On an H200 (2026-11-29, `gnfuse compare` on the 16 shipped
+ * problems) that is within 10 % of the best in 15, and 13 without the second clause; README has the figures.
+ * GNF_NOT_SUPPORTED if none is legal, with the last one's message. */
 gnf_status gnf_choice_default(struct gnf_choice *choice, const struct gnf_pack *pack,
                               const struct gnf_variant *variants, int count,
                               const struct gnf_problem *problem, const struct gnf_terms *terms,

@@ -60,11 +60,12 @@ static gnf_status parse_sizes(struct gnf_parser *parser)
     problem->samples = size[0];
     problem->channels = size[1];
     problem->spatial_rank = count - 2;
-    problem->spatial = 1;
+    problem->x_spatial = 1;
     for (int i = 2; i < count; i++) {
         problem->size[i - 2] = size[i];
-        problem->spatial *= size[i];
+        problem->x_spatial *= size[i];
     }
+    problem->spatial = problem->x_spatial;
     return GNF_OK;
 }
 
@@ -90,6 +91,7 @@ static gnf_status parse_input(struct gnf_parser *parser)
         token = gnf_parser_take(parser, gnf_is_word);
         if (!gnf_token_is(parser, &token, "nhwc"))
             return gnf_parser_bad(parser, token.at, "unknown layout '%s'\1allowed is nhwc", token.quoted);
+        parser->asked_channels_last = true;
         problem->channels_last = problem->spatial > 1 && problem->channels > 1;
     }
     parser->shape[0].channels = problem->channels;
@@ -158,6 +160,9 @@ static gnf_status parse_tensor(struct gnf_parser *parser, struct gnf_stage *stag
     if (kind == 3)
         return gnf_parser_bad(parser, word.at, "unknown kind '%s'\1allowed are full, channel, scalar",
                               word.quoted);
+    if (kind == GNF_FULL && problem->pooling >= 0)
+        return gnf_parser_bad(parser, word.at,
+                              "a full tensor after maxpool2d\1allowed are channel and scalar");
     if (i < 0) {
         if (problem->operand_count == GNF_MAX_OPERANDS)
             return gnf_parser_bad(parser, token->at, "%d tensors\1allowed are %d", GNF_MAX_OPERANDS + 1,
@@ -190,6 +195,11 @@ static gnf_status parse_label_use(struct gnf_parser *parser, struct gnf_stage *s
             "unknown label '%s'\1allowed are %s, or a tensor: %s(name: full|channel|scalar)", token->quoted,
             labels, stage->op->name);
     }
+    /* Even one of the same sizes, as a window of 1 leaves them: strategies keep no values beyond the pool. */
+    if (stage->label <= problem->pooling)
+        return gnf_parser_bad(parser, token->at,
+                              "label '%s' is of before maxpool2d\1allowed are labels made after it",
+                              token->quoted);
     if (memcmp(&parser->shape[stage->label], &parser->shape[problem->stage_count], sizeof parser->shape[0]))
         return gnf_parser_bad(parser, token->at,
                               "label '%s' has other sizes\1allowed are labels of the sizes at this stage",
@@ -253,87 +263,6 @@ static gnf_status parse_operation(struct gnf_parser *parser, struct gnf_stage *s
     return gnf_parser_bad(parser, token.at, "unknown operation '%s'\1allowed are %s", token.quoted, names);
 }
 
-/* Where in the chain the operation may stand. */
-static gnf_status check_place(struct gnf_parser *parser, const struct gnf_stage *stage)
-{
-    const struct gnf_problem *problem = parser->problem;
-    enum gnf_op_kind kind = stage->op->kind;
-    if (problem->reduction >= 0 && kind != GNF_OP_ELEMENTWISE)
-        return gnf_parser_bad(parser, stage->at,
-                              "%s after a reduction\1allowed are elementwise operations of numbers only",
-                              stage->op->name);
-    if (kind == GNF_OP_GROUPNORM && problem->norm >= 0)
-        return gnf_parser_bad(parser, stage->at, "a second groupnorm\1allowed is exactly one");
-    if (kind == GNF_OP_MAXPOOL2D && problem->norm < 0)
-        return gnf_parser_bad(parser, stage->at, "%s before groupnorm\1allowed is after it", stage->op->name);
-    if (kind == GNF_OP_LINEAR && problem->stage_count)
-        return gnf_parser_bad(parser, stage->at, "%s after another stage\1allowed is the first place",
-                              stage->op->name);
-    int rank = kind == GNF_OP_LINEAR ? 0 : 2;
-    if ((kind == GNF_OP_LINEAR || kind == GNF_OP_CONV2D || kind == GNF_OP_MAXPOOL2D) &&
-        problem->spatial_rank != rank)
-        return gnf_parser_bad(parser, stage->at, "x has %d spatial sizes\1allowed are %d",
-                              problem->spatial_rank, rank);
-    return GNF_OK;
-}
-
-/* The tail sees linear's output as its input. */
-static gnf_status apply_linear(const struct gnf_parser *parser, int64_t out, int at)
-{
-    struct gnf_problem *problem = parser->problem;
-    int64_t most = INT64_MAX / (problem->channels * (int64_t)gnf_dtype_size(problem->dtype));
-    if (out > most) {
-        gnf_parser_bad(parser, at,
-                       "out = %" PRId64 "\1allowed are 1 to %" PRId64 ": the weight's bytes must fit 63 bits",
-                       out, most);
-        return GNF_TOO_LARGE;
-    }
-    problem->inputs = problem->channels;
-    problem->channels = out;
-    return GNF_OK;
-}
-
-/* Sizes of the stage's output, where the operation checks its parameters against those of its input. */
-static gnf_status apply(struct gnf_parser *parser, const struct gnf_stage *stage, const int *at)
-{
-    struct gnf_problem *problem = parser->problem;
-    struct gnf_shape *shape = &parser->shape[problem->stage_count + 1];
-    const struct gnf_op *op = stage->op;
-    *shape = parser->shape[problem->stage_count];
-    int out = gnf_op_parameter(op, "out"), kernel = gnf_op_parameter(op, "kernel"),
-        groups = gnf_op_parameter(op, "groups");
-    int stride = gnf_op_parameter(op, "stride"), padding = gnf_op_parameter(op, "padding"),
-        all = gnf_op_parameter(op, "all");
-    if (groups >= 0) {
-        problem->groups = (int64_t)stage->value[groups];
-        if (shape->channels % problem->groups)
-            return gnf_parser_bad(parser, at[groups],
-                                  "groups = %" PRId64 "\1allowed are divisors of C = %" PRId64,
-                                  problem->groups, shape->channels);
-    }
-    if (op->kind == GNF_OP_LINEAR)
-        GNF_TRY(apply_linear(parser, (int64_t)stage->value[out], at[out]));
-    if (out >= 0)
-        shape->channels = (int64_t)stage->value[out];
-    for (int i = 0; kernel >= 0 && i < problem->spatial_rank; i++) {
-        int64_t window = (int64_t)stage->value[kernel];
-        int64_t step = stride < 0 ? 1 : stage->value[stride] > 0 ? (int64_t)stage->value[stride] : window;
-        int64_t size, border = padding < 0 ? 0 : 2 * (int64_t)stage->value[padding];
-        bool fits = !__builtin_add_overflow(shape->size[i], border, &size);
-        if (fits && window > size)
-            return gnf_parser_bad(parser, at[kernel],
-                                  "kernel = %" PRId64 "\1allowed are 1 to %" PRId64 ", the padded size",
-                                  window, size);
-        shape->size[i] = fits ? (size - window) / step + 1 : INT64_MAX;
-    }
-    if (op->kind == GNF_OP_REDUCTION) {
-        shape->channels = 1;
-        for (int i = 0; i < problem->spatial_rank && all >= 0 && stage->value[all] > 0; i++)
-            shape->size[i] = 1;
-    }
-    return GNF_OK;
-}
-
 static gnf_status parse_stage(struct gnf_parser *parser)
 {
     struct gnf_problem *problem = parser->problem;
@@ -344,13 +273,13 @@ static gnf_status parse_stage(struct gnf_parser *parser)
     if (problem->stage_count == GNF_MAX_STAGES)
         return gnf_parser_bad(parser, stage.at, "%d stages\1allowed are %d", GNF_MAX_STAGES + 1,
                               GNF_MAX_STAGES);
-    GNF_TRY(check_place(parser, &stage));
+    GNF_TRY(gnf_stage_place(parser, &stage));
     if (stage.op->kind == GNF_OP_BINARY) {
         GNF_TRY(parse_binary(parser, &stage));
     } else {
         GNF_TRY(gnf_parse_arguments(parser, &stage, at));
     }
-    GNF_TRY(apply(parser, &stage, at));
+    GNF_TRY(gnf_stage_shape(parser, &stage, at));
     for (int i = 0; i < stage.op->param_count; i++) {
         if (stage.op->param[i].type != 'f')
             continue;
@@ -363,6 +292,8 @@ static gnf_status parse_stage(struct gnf_parser *parser)
         problem->norm = problem->stage_count;
     if (stage.op->kind == GNF_OP_REDUCTION)
         problem->reduction = problem->stage_count;
+    if (stage.op->kind == GNF_OP_MAXPOOL2D)
+        problem->pooling = problem->stage_count;
     problem->stage[problem->stage_count++] = stage;
     return GNF_OK;
 }
@@ -372,7 +303,7 @@ gnf_status gnf_problem_parse(const char *text, struct gnf_problem *problem)
     struct gnf_parser parser = {.text = text, .problem = problem};
     if (!text)
         return gnf_fail(GNF_INVALID_ARGUMENT, "problem is null: allowed is a problem text");
-    *problem = (struct gnf_problem){.norm = -1, .reduction = -1};
+    *problem = (struct gnf_problem){.norm = -1, .reduction = -1, .pooling = -1};
     /* offsets are ints, and no problem text is longer */
     if (strnlen(text, 1 << 20) == 1 << 20)
         return gnf_fail(GNF_INVALID_PROBLEM, "problem text of 1 MiB or more: allowed are %d bytes",
@@ -391,8 +322,7 @@ gnf_status gnf_problem_parse(const char *text, struct gnf_problem *problem)
     problem->y_channels = last->channels;
     problem->y_spatial = 1;
     for (int i = 0; i < problem->spatial_rank; i++)
-        if (__builtin_mul_overflow(problem->y_spatial, last->size[i], &problem->y_spatial))
-            return gnf_fail(GNF_TOO_LARGE, "the spatial sizes of y do not fit 63 bits");
+        problem->y_spatial *= last->size[i];
     int length;
     snprintf(parser.where, sizeof parser.where, "canonical text");
     if (!gnf_problem_spell(problem, &length))
@@ -426,15 +356,18 @@ gnf_status gnf_problem_take_samples(struct gnf_problem *problem, int64_t given)
 gnf_status gnf_problem_elements(const struct gnf_problem *problem, int64_t samples, int64_t *x, int64_t *y)
 {
     int64_t size = (int64_t)gnf_dtype_size(problem->dtype), bytes;
-    int64_t inputs = problem->inputs ? problem->inputs : problem->channels * problem->spatial;
-    bool fits = !__builtin_mul_overflow(inputs, samples, x) && !__builtin_mul_overflow(*x, size, &bytes);
+    int64_t inputs = problem->inputs ? problem->inputs : problem->channels;
+    bool fits = !__builtin_mul_overflow(inputs * problem->x_spatial, samples, x) &&
+                !__builtin_mul_overflow(*x, size, &bytes);
     fits = fits && !__builtin_mul_overflow(problem->y_channels, problem->y_spatial, y);
     fits = fits && !__builtin_mul_overflow(*y, samples, y) && !__builtin_mul_overflow(*y, size, &bytes);
-    /* of linear's output, and of full operands */
-    fits = fits && (!problem->inputs || (!__builtin_mul_overflow(problem->channels, samples, &bytes) &&
-                                         !__builtin_mul_overflow(bytes, size, &bytes)));
+    /* of the output of linear or conv2d, and of full operands */
+    fits = fits && !__builtin_mul_overflow(problem->channels * problem->spatial, samples, &bytes) &&
+           !__builtin_mul_overflow(bytes, size, &bytes);
     if (!fits)
-        return gnf_fail(GNF_TOO_LARGE, "N = %" PRId64 ": the bytes of x or y do not fit 63 bits", samples);
+        return gnf_fail(GNF_TOO_LARGE,
+                        "N = %" PRId64 ": the bytes of x, of y or of what groupnorm sees do not fit 63 bits",
+                        samples);
     return GNF_OK;
 }
 

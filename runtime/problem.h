@@ -9,9 +9,11 @@
  *
  * Space, tab and line ends may stand between any two of these. Whole numbers are at least their default
  * (required ones 1) and at most 2147483647; the others are finite floats, above 0 for eps, and min <= max.
- * linear stands first; its output is what the rest of the chain sees. Its words tf32 and strict exclude each
- * other and are f32's. Where a size is 0 it counts as 1 for the 63 bits that the tensor's bytes must fit.
- * nhwc is dropped where it changes nothing: C or the product of the spatial sizes is 1 or less.
+ * linear or conv2d stands first; its output is what the rest of the chain sees. The words tf32 and strict
+ * exclude each other and are f32's. Where a size is 0 it counts as 1 for the 63 bits that the tensor's bytes
+ * must fit. maxpool2d stands behind groupnorm, once; behind it only labels made there, and no full tensors.
+ * conv2d and mean(all) need a spatial element. nhwc is dropped where it changes nothing: C or the product of
+ * the spatial sizes is 1 or less, of x and, behind conv2d, of its output.
  *
  * Canonical text: one space round "|" and "=", none elsewhere but after "," and ":" of arguments; numbers
  * with the fewest digits that give the same float32 (number.h); labels as written. Required parameters are
@@ -20,7 +22,8 @@
  * last. No argument, no parentheses. groupnorm(16, eps=0.001)   conv2d(64, 3, padding=1)   hardtanh(-1, 2)
  * hardtanh(-2)   mean(all) Key: the canonical text without labels, with N as *, the spatial sizes multiplied,
  * without float parameters, add and mul as @k (0 for x, k for the output of stage k) or $i:kind (i-th
- * tensor). Chain: the key without sizes and without whole numbers. A canonical text has at most 1000 bytes.
+ * tensor); with conv2d or maxpool2d the spatial sizes stay apart. Chain: the key without sizes and without
+ * whole numbers. A canonical text has at most 1000 bytes.
  *
  * Errors: "WHAT (WHERE): allowed is ..." with WHERE "input", "stage 2" before its operation is known, "stage
  * 'add'" or "end of the text"; then the text, cut to 60 bytes round the character, and a caret under it. A
@@ -33,7 +36,7 @@
 #include "status.h"
 #include <stdbool.h>
 
-enum { GNF_MAX_STAGES = 24, GNF_MAX_PARAMS = 4, GNF_MAX_SCALARS = 16, GNF_MAX_SPATIAL = 3 };
+enum { GNF_MAX_STAGES = 24, GNF_MAX_PARAMS = 6, GNF_MAX_SCALARS = 16, GNF_MAX_SPATIAL = 3 };
 /* A key can be a little longer than its canonical text, which has at most GNF_MAX_TEXT bytes. */
 enum { GNF_MAX_TEXT = 1000, GNF_KEY_SIZE = 1152 };
 
@@ -78,15 +81,23 @@ struct gnf_operand {
     char name[32];
     enum gnf_broadcast broadcast;
 };
+/* conv2d or maxpool2d: a square that moves over height and width of its input. All zeros: there is none. */
+struct gnf_window {
+    int64_t kernel, stride, padding;
+    int64_t input[2], output[2]; /* height, width */
+};
 struct gnf_problem {
     enum gnf_dtype dtype;
     bool channels_last;
     int64_t samples;  /* N; -1 for * */
-    int64_t inputs;   /* IN: C of x where a linear comes first, else 0 */
-    int64_t channels; /* C that groupnorm sees: of x, or linear's OUT */
+    int64_t inputs;   /* IN: C of x where a linear or conv2d comes first, else 0 */
+    int64_t channels; /* C that groupnorm sees: of x, or OUT of linear or conv2d */
     int spatial_rank;
-    int64_t size[GNF_MAX_SPATIAL];
-    int64_t spatial; /* their product, 1 for none */
+    int64_t size[GNF_MAX_SPATIAL]; /* of x */
+    int64_t x_spatial;             /* their product, 1 for none */
+    int64_t spatial;        /* elements of a channel as groupnorm sees it: of x, or of conv2d's output */
+    struct gnf_window conv; /* the first stage, where it is conv2d */
+    struct gnf_window pool; /* of maxpool2d */
     int64_t groups;
     int64_t y_channels, y_spatial; /* of the last stage's output */
     int stage_count;
@@ -95,9 +106,11 @@ struct gnf_problem {
     struct gnf_operand operand[GNF_MAX_OPERANDS];
     int scalar_count;
     float scalar[GNF_MAX_SCALARS];
-    bool tf32;                /* linear's product may be TF32's */
+    bool tf32;                /* the product of linear or conv2d may be TF32's */
     int norm;                 /* index of the groupnorm stage */
     int reduction;            /* index of the reduction stage, or -1 */
+    int pooling;              /* index of the maxpool2d stage, or -1 */
+    bool reduces_all;         /* the reduction is over everything but N */
     char text[GNF_KEY_SIZE];  /* canonical text */
     char key[GNF_KEY_SIZE];   /* what specialised kernels depend on */
     char chain[GNF_KEY_SIZE]; /* what the shape-generic kernel depends on: no sizes */
@@ -106,9 +119,6 @@ struct gnf_problem {
 /* Locale-free. On failure the message shows the text, a caret under the character, the stage and what is
  * allowed. Any product of sizes that does not fit in 63 bits is GNF_TOO_LARGE. */
 gnf_status gnf_problem_parse(const char *text, struct gnf_problem *problem);
-/* Fails with this message, then the text and a caret under its byte `at`. */
-gnf_status gnf_problem_refuse(gnf_status status, const char *text, int at, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
 /* Fills in N where the text has *: `samples` and `text` change. */
 gnf_status gnf_problem_set_samples(struct gnf_problem *problem, int64_t samples);
 /* The same with an option's value: 0 or the text's N where that says one, else 1 or more.
@@ -117,7 +127,8 @@ gnf_status gnf_problem_take_samples(struct gnf_problem *problem, int64_t given);
 /* Writes text, key and chain from the rest. False if the canonical text is too long; *length is what it
  * needs. */
 bool gnf_problem_spell(struct gnf_problem *problem, int *length);
-/* Elements of x and of y for `samples` samples. */
+/* Elements of x and of y for `samples` samples. GNF_TOO_LARGE where the bytes of these, or of what groupnorm
+ * sees, do not fit 63 bits. */
 gnf_status gnf_problem_elements(const struct gnf_problem *problem, int64_t samples, int64_t *x, int64_t *y);
 size_t gnf_dtype_size(enum gnf_dtype dtype); /* bytes */
 const char *gnf_dtype_name(enum gnf_dtype dtype);

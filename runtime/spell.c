@@ -92,9 +92,11 @@ static int spell(const struct gnf_problem *problem, char *out, enum spelling spe
         put(&writer, "[*");
     if (spelling != CHAIN)
         put(&writer, ",%" PRId64, problem->inputs ? problem->inputs : problem->channels);
-    for (int i = 0; i < problem->spatial_rank && spelling == TEXT; i++)
+    /* Of sizes that a window moves over, kernels depend on each. */
+    bool each = spelling == TEXT || (spelling == KEY && (problem->conv.kernel || problem->pool.kernel));
+    for (int i = 0; i < problem->spatial_rank && each; i++)
         put(&writer, ",%" PRId64, problem->size[i]);
-    if (spelling == KEY)
+    if (spelling == KEY && !each)
         put(&writer, ",%" PRId64, problem->spatial);
     put(&writer, "%s%s", spelling == CHAIN ? "" : "]", problem->channels_last ? ":nhwc" : "");
     for (int i = 0; i < problem->stage_count; i++)

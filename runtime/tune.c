@@ -248,7 +248,6 @@ static gnf_status check(gnf_context *context, const char *text, const gnf_tune_o
     struct gnf_entry entry = {0};
     int64_t x, y;
     GNF_TRY(gnf_problem_parse(text, problem));
-    GNF_TRY(gnf_plan_supported(problem, text));
     GNF_TRY(gnf_problem_take_samples(problem, options->samples));
     GNF_TRY(gnf_problem_elements(problem, problem->samples, &x, &y));
     if (x == 0)

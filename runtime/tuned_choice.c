@@ -226,12 +226,13 @@ static bool is_better(struct search *search, int index, const struct known *old,
     return current != was_current ? current : new->item > old->item;
 }
 
-/* Which product is fastest turns with N: a record of another N speaks only for tails of the default rule's.
- */
+/* Which product of linear is fastest turns with N: a record of another N speaks only for tails of the default
+ * rule's. */
 static bool speaks_here(const struct search *search, int index, const struct gnf_record *record)
 {
     const struct gnf_tuned_query *query = search->query;
     return record->samples == query->problem->samples || query->default_index < 0 ||
+           query->problem->conv.kernel ||
            gnf_same_product(&query->candidates[index].variant->product,
                             &query->candidates[query->default_index].variant->product);
 }
@@ -493,7 +494,8 @@ const char *gnf_tuned_gemm(const struct gnf_tuned *tuned, const struct gnf_probl
         const struct gnf_tuned_item *item = tuned->sorted[first + i];
         const struct gnf_record *record = &item->line.record;
         if (record->gemm && !item->replaced && !strcmp(record->variant, variant->name) &&
-            gnf_slab_rows(variant, record->samples) == gnf_slab_rows(variant, problem->samples) &&
+            gnf_slab_rows(variant, problem, record->samples) ==
+                gnf_slab_rows(variant, problem, problem->samples) &&
             gnf_record_same_device(&record->device, device) &&
             (!best || item->users > best->users || (item->users == best->users && item > best)))
             best = item; /* items stand in the order of the files */

@@ -52,7 +52,7 @@ class Workshop:
         chosen = [kernel.parameters] + ([kernel.beside] if kernel.beside else [])
         renderer.strategies = [dataclasses.replace(base, parameters={k: [v] for k, v in p.items()}) for p in chosen]
         offered = [v.name for v in variants.enumerate_variants(parse(kernel.problem), renderer.strategies)]
-        wanted = variants.Variant(base, tuple(kernel.parameters.items()), (), 0, 0).name
+        wanted = variants.Variant(base, tuple(kernel.parameters.items()), (), 0, 0, {}).name
         assert wanted in offered and len(offered) == len(chosen), (wanted, offered)
         path = self.folder / f"{name}.gnfpack"
         path.write_bytes(make_pack([kernel.problem], renderer))

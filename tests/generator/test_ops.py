@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from generator import chain, ops
+from generator import approximate, chain, ops
 from generator.problem import parse
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -183,7 +183,7 @@ def test_simpler_form_is_taken_where_the_range_allows():
     def devices(text):
         built = chain.build(parse(text))
         by_name = {f.name: f.device for f in built.functions}
-        return [by_name[s.function] for s in built.before + built.after + built.tail]
+        return [by_name[s.function] for s in built.before + built.after + built.pooled + built.tail]
 
     hardswish = ops.BY_NAME["hardswish"]
     assert devices("f32[2,4] | groupnorm(2) | tanh | hardswish")[1] == hardswish.simpler[0][2]
@@ -191,6 +191,8 @@ def test_simpler_form_is_taken_where_the_range_allows():
     assert devices("f32[2,4] | tanh | groupnorm(2) | hardswish")[1] == hardswish.device
     assert devices("f32[2,4] | groupnorm(2) | sigmoid | relu | elu")[1:] == ["v", "v"]
     assert devices("f32[2,4] | groupnorm(2) | tanh | scale(5) | hardswish")[2] == hardswish.device
+    assert devices("f32[2,4,6,6] | groupnorm(2) | tanh | maxpool2d(2) | hardswish")[1] == hardswish.simpler[0][2]
+    assert devices("f32[2,4,6,6] | conv2d(4, 3) | hardswish | groupnorm(2)")[0] == hardswish.device
 
 
 def test_sums_without_a_peak_only_where_exponentials_are_bounded():
@@ -198,8 +200,34 @@ def test_sums_without_a_peak_only_where_exponentials_are_bounded():
         return chain.build(parse(f"f32[2,4] | groupnorm(2) | {stages} | logsumexp")).bounded
 
     assert bounded("tanh") and bounded("sigmoid | silu") and bounded("h = tanh | mul(h) | add(h)")
+    assert chain.build(parse("f32[2,4,6,6] | groupnorm(2) | tanh | maxpool2d(2) | logsumexp")).bounded
     for stages in ("relu", "silu", "tanh | add(x)", "tanh | scale(1)", "tanh | mul(t: scalar)"):
         assert not bounded(stages)
+
+
+def test_sections_of_a_chain():
+    """What stands before groupnorm, up to maxpool2d, up to the reduction and behind it; the labels that each keeps."""
+    text = "y = conv2d(4, 3) | silu | n = groupnorm(2) | add(y) | mul(n) | p = maxpool2d(2) | gelu | add(p) | mean(all) | relu"
+    built = chain.build(parse(f"f32[2,4,6,6] | {text}"))
+    sections = (built.before, built.after, built.pooled, built.tail)
+    assert [[s.comment.split(":")[0] for s in section] for section in sections] == [["silu"], ["add", "mul"], ["gelu", "add"], ["relu"]]
+    assert (built.loaded, built.keep_loaded, built.hold_loaded, built.keep_norm) == (1, True, True, True)
+    assert (built.pool_index, built.keep_pool, built.reduction, built.mean_all) == (6, True, "mean", True)
+    built = chain.build(parse("f32[2,4,6,6] | conv2d(4, 3, padding=1) | groupnorm(2) | add(x) | maxpool2d(2) | sum"))
+    assert (built.after[0].label, built.after[0].tensor, built.after[0].broadcast) == (None, "x", "full")
+    assert (built.keep_pool, built.pooled, built.mean_all, built.keep_loaded) == (False, [], False, False)
+
+
+def test_fast_tanh():
+    """Only right behind groupnorm, and where what follows makes its error no larger."""
+
+    def fast(stages):
+        return approximate.fast_tanh(parse(f"f32[2,4,6,6] | y = conv2d(4, 3, padding=1) | n = groupnorm(2) | {stages}"))
+
+    assert all(map(fast, ("tanh", "tanh | hardswish | add(y) | logsumexp", "tanh | add(n) | mean(all)", "tanh | add(w: channel) | max")))
+    for stages in ("relu", "relu | tanh", "tanh | scale(2)", "tanh | mul(y)", "t = tanh | add(t)", "tanh | sum", "gelu", "tanh | elu"):
+        assert not fast(stages), stages
+    assert not approximate.fast_tanh(parse("f32[2,4] | groupnorm(2)"))
 
 
 def test_scalars_follow_the_text():

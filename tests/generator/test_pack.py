@@ -25,6 +25,9 @@ PROBLEMS = [
     "f16[2,24,5,7]:nhwc | silu | groupnorm(3, eps=0.5) | mul(w: channel) | clamp(-0.25, 1e-7)",
     "f32[*,200] | linear(96) | groupnorm(3) | silu",
     "bf16[*,200] | linear(96) | groupnorm(3) | sum",
+    "f32[*,8,12,14] | y = conv2d(16, 3) | groupnorm(4) | tanh | hardswish | add(y) | logsumexp",
+    "f16[2,6,8,9] | groupnorm(3) | maxpool2d(2) | relu",
+    "f32[*,24] | linear(48) | groupnorm(4) | mean(all)",
 ]
 zstd = pytest.mark.skipif(not shutil.which("zstd"), reason="no zstd program")
 
@@ -90,11 +93,13 @@ def test_manifest(data):
         for variant in entry["variants"]:
             fields = {"name", "strategy", "parameters", "alignment", "capability", "workspace", "group_max", "kernels"}
             exact = {"exact"} if "wgmma" in variant["name"] else set()
-            assert set(variant) == fields | exact | ({"product"} if "linear" in entry["key"] else set())
+            assert set(variant) == fields | exact | ({"product"} if re.search("linear|conv2d", entry["key"]) else set())
             assert f".{variant['name']}".find(f".{variant['strategy']}.") >= 0
+            assert all(isinstance(value, int | str) for value in variant["parameters"].values())
             for kernel in variant["kernels"]:
                 fields = {"entry", "parts", "block", "shared", "unit", "units_per_block", "span", "tile", "cap"}
-                assert set(kernel) in (fields, fields | {"role"}, fields | {"role", "exact", "cluster"})
+                assert fields <= set(kernel) <= fields | {"role", "exact", "cluster"}
+                assert "exact" in variant or not {"exact", "cluster"} & set(kernel)
                 used.update(kernel["parts"])
                 source = "".join(parts[k] for k in kernel["parts"])
                 assert f" {kernel['entry']}(" in source
@@ -106,9 +111,9 @@ def test_manifest(data):
 def test_products_in_the_manifest(data):
     """What runtime/pack.h reads: the product of each variant, and its kernels in the order of their launches."""
     manifest, _ = unpack(data)
-    fields = {"method", "weights", "chunks", "sums", "least", "most", "samples_max", "inputs_max", "yields"}
+    fields = {"method", "weights", "chunks", "sums", "least", "most", "samples_max", "inputs_max", "yields", "weight_bytes"}
     roles, entries = {}, {}
-    for entry in manifest["entries"]:
+    for entry in [e for e in manifest["entries"] if "conv2d" not in e["key"]]:
         for variant in entry["variants"]:
             assert ("product" in variant) == ("linear" in entry["key"])
             product = variant.get("product")
@@ -118,7 +123,7 @@ def test_products_in_the_manifest(data):
             assert set(product) == fields and 1 <= product["chunks"] <= product["sums"] <= product["chunks"] + 1
             split = [k.get("role", "tail") for k in variant["kernels"]]
             first_of_tail = split.index("tail")
-            assert set(split[first_of_tail:]) == {"tail"} and len(split) <= 7
+            assert set(split[first_of_tail:]) == {"tail"} and len(split) <= 8 and product["weight_bytes"] == 0
             name = variant["name"].removesuffix("." + variant["name"].partition(f".{variant['strategy']}.")[2])
             roles[name.rpartition(".")[0]] = (product["method"], product["weights"], *split[:first_of_tail])
             for kernel in variant["kernels"][:first_of_tail]:
@@ -137,23 +142,36 @@ def test_products_in_the_manifest(data):
     assert {("f32", "gnf_fma"), ("bf16", "gnf_fma"), ("f32", "gnf_split_inputs_2"), ("bf16", "gnf_dot_16")} <= set(entries)
 
 
+def test_convolutions_in_the_manifest(data):
+    """Strategies that begin with conv2d: a kernel for the weight, the rest is tail. Behind them ffma's, for any size."""
+    manifest, _ = unpack(data)
+    specialised, generic = [e["variants"] for e in manifest["entries"] if "conv2d" in e["key"]]
+    for variant in specialised + generic:
+        roles, product = [k.get("role", "tail") for k in variant["kernels"]], variant["product"]
+        assert product["method"] == "own" and product["chunks"] == product["least"] == 1
+        assert (product["most"], product["samples_max"], product["inputs_max"], product["yields"]) == (0, 0, 0, False)
+        if variant["name"].startswith("ffma."):
+            assert roles[0] == "product" and set(roles[1:]) == {"tail"}
+            assert (product["weights"], product["sums"], product["weight_bytes"]) == ("given", 1, 0)
+        else:
+            assert variant["strategy"].startswith("conv2d_") and variant["name"].startswith(variant["strategy"] + ".")
+            assert product["weights"] == "each" and product["sums"] in (0, 1)
+            assert set(roles[1:]) == {"tail"} and (roles[0] == "weights") == (product["weight_bytes"] > 0)
+    assert all(v["name"].startswith("ffma.generic") for v in generic)
+    names = [v["name"] for v in specialised]
+    assert names[-1].startswith("ffma.split.") and any(n.startswith("conv2d_") for n in names)
+    conv = {v["kernels"][0]["entry"] for v in specialised + generic if v["name"].startswith("ffma.")}
+    assert len(conv) == 1, "the sizes are arguments"
+
+
 def test_problems_given_twice_are_packed_once(data):
     assert make_pack(PROBLEMS + [PROBLEMS[0].replace("*", "7").replace("126,126", "15876")], Renderer()) == data
 
 
-@pytest.mark.parametrize(
-    "text, column",
-    [
-        ("f32[2,8,9,9] | conv2d(8, 3) | groupnorm(2)", 16),
-        ("f32[2,8,9,9] | groupnorm(2) | maxpool2d(3)", 31),
-        ("f32[2,8,9]|groupnorm( 2 )|mean( all )", 27),
-    ],
-)
-def test_stages_without_kernels_are_pointed_at(text, column):
-    with pytest.raises(ProblemError) as raised:
-        make_pack([text], Renderer())
-    assert raised.value.column == column
-    assert text in str(raised.value)
+def test_errors_point_at_the_character():
+    with pytest.raises(ProblemError, match="conv2d after another stage") as raised:
+        make_pack(["f32[2,8,9,9] | relu | conv2d(8, 3) | groupnorm(2)"], Renderer())
+    assert raised.value.column == 23
 
 
 def test_problem_file(tmp_path):

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from generator import ops, parser, tables
-from generator.problem import DTYPES, ProblemError, parse
+from generator.problem import DTYPES, ProblemError, Window, parse
 
 ROOT = Path(__file__).resolve().parents[2]
 LINES = (ROOT / "tests/unit/problems.txt").read_text(encoding="utf-8").split("\n")
@@ -111,6 +111,27 @@ def test_any_text(text):
     assert isinstance(check_fixed_point(text), ProblemError)
 
 
+def convolved(draw, dtype, channels, stages):
+    """A text with the stages behind conv2d, and a maxpool2d behind those but a reduction."""
+    kernel, stride, padding = (draw(st.integers(least, 4)) for least in (1, 1, 0))
+    same = any("(x)" in s for s in stages)  # the output has x's sizes
+    kernel, stride, padding = (2 * padding + 1, 1, padding) if same else (kernel, stride, padding)
+    sizes = [draw(st.integers(max(1, kernel - 2 * padding), 12)) for _ in range(2)]
+    pooled = [(size + 2 * padding - kernel) // stride + 1 for size in sizes]
+    named = draw(st.permutations([f"out={channels}", f"kernel={kernel}", f"stride={stride}", f"padding={padding}"]))
+    arguments = draw(st.sampled_from([named, [f"{channels}, {kernel}, {stride}, {padding}"]]))
+    if dtype == "f32":
+        arguments = arguments + draw(st.sampled_from([[], ["tf32"], ["strict"]]))
+    stages = [f"conv2d({', '.join(arguments)})", *stages]
+    reduces = stages[-1].split("(")[0] in ops.BY_NAME and ops.BY_NAME[stages[-1].split("(")[0]].kind == ops.REDUCTION
+    if draw(st.booleans()):
+        pool = f"maxpool2d({draw(st.integers(1, min(pooled)))}, {draw(st.integers(0, 3))})"
+        stages.insert(len(stages) - reduces, pool)
+    inputs = channels if same else draw(st.integers(1, 40))
+    shape = ",".join(map(str, [draw(st.sampled_from(["*", "0", "3"])), inputs, *sizes]))
+    return f"{dtype}[{shape}]{draw(st.sampled_from(['', ':nhwc']))} | {' | '.join(stages)}"
+
+
 @st.composite
 def legal_texts(draw):
     """Texts made from the table of operations, so that each row and each spelling of its arguments comes up."""
@@ -139,8 +160,11 @@ def legal_texts(draw):
     groups = draw(st.sampled_from([g for g in range(1, channels + 1) if channels % g == 0]))
     at = draw(st.integers(0, len(stages)))
     stages.insert(at, f"groupnorm({groups}, {draw(st.floats(2**-20, 4, width=32))!r})")
+    pools = draw(st.booleans()) and not spatial
     if draw(st.booleans()):
-        stages.append(draw(st.sampled_from([op.name for op in ops.OPS if op.kind == ops.REDUCTION])))
+        stages.append(draw(st.sampled_from([op.name for op in ops.OPS if op.kind == ops.REDUCTION] + ["mean(all)"] * ("0" not in spatial))))
+    if pools:
+        return convolved(draw, dtype, channels, stages)
     if draw(st.booleans()):
         inputs, spatial = (channels if any("(x)" in s for s in stages) else draw(st.integers(1, 40))), []
         arguments = [draw(st.sampled_from(["", "out="])) + str(channels)]
@@ -187,6 +211,16 @@ def test_fields_of_linear():
     assert parse("f32[3,10] | linear(24, strict) | groupnorm(4)").strict
     plain = parse("f32[3,10] | groupnorm(2)")
     assert (plain.inputs, plain.tf32, plain.strict) == (0, False, False)
+
+
+def test_fields_of_windows():
+    problem = parse("f32[*,4,6,9]:nhwc | conv2d(8, 3, 2, 1, tf32) | groupnorm(2) | maxpool2d(2) | sum")
+    assert (problem.inputs, problem.channels, problem.sizes, problem.spatial) == (4, 8, [6, 9], 15)
+    assert problem.conv == Window(3, 2, 1, (6, 9), (3, 5)) and problem.pool == Window(2, 2, 0, (3, 5), (1, 2))
+    assert (problem.tf32, problem.channels_last, problem.linear, problem.pooling) == (True, True, False, 2)
+    assert not problem.reduces_all and parse("f32[2,4] | groupnorm(2) | mean(all)").reduces_all
+    plain = parse("f32[2,4,6,6] | groupnorm(2) | max")
+    assert (plain.conv, plain.pool, plain.pooling, plain.reduces_all) == (None, None, None, False)
 
 
 def test_columns_count_bytes():
@@ -271,7 +305,7 @@ def test_whole_numbers():
 
 @pytest.fixture(scope="session")
 def c_parser(build):
-    sources = [ROOT / "runtime" / f"{stem}.c" for stem in ("problem", "arguments", "parser", "spell", "number", "status")]
+    sources = [ROOT / "runtime" / f"{stem}.c" for stem in ("problem", "arguments", "shapes", "parser", "spell", "number", "status")]
     include = [f"-I{ROOT / 'runtime'}", f"-I{ROOT / 'runtime/include'}"]
     library = build("problem_probe", PROBE + tables.parser_table(), "-D_GNU_SOURCE", *include, *sources)
     for name in ("text", "key", "chain", "message"):

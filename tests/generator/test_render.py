@@ -24,6 +24,12 @@ PROBLEMS = list(SHIPPED.values()) + [
     "f32[2,24] | y = linear(24, tf32) | silu | groupnorm(3) | add(y) | mul(x)",
     "f32[2,40000] | linear(24, strict) | groupnorm(8) | logsumexp",
     "bf16[2,7] | linear(40960) | groupnorm(1) | add(r: full)",
+    "f32[2,8,12,14] | y = conv2d(32, 3) | groupnorm(8) | tanh | hardswish | add(y) | logsumexp",
+    "f32[2,3,9,9] | conv2d(8, 3, 2, 1, tf32) | relu | groupnorm(2) | mul(w: channel) | maxpool2d(2) | clamp(0, 1)",
+    "f32[2,8,9,9]:nhwc | conv2d(8, 3, padding=1, strict) | groupnorm(2) | add(x) | mean(all) | tanh",
+    "bf16[2,16,9,9]:nhwc | conv2d(24, 3) | groupnorm(3) | maxpool2d(3, 1) | p = silu | add(p) | sum",
+    "f16[2,6,8,9] | h = silu | groupnorm(3) | add(h) | maxpool2d(3, 2) | gelu",
+    "f32[2,6,8,9]:nhwc | groupnorm(3) | relu | mean(all) | scale(2)",
 ]
 
 
@@ -59,7 +65,7 @@ def test_self_contained(rendered):
         assert "#include" not in source and "__FILE__" not in source
         assert str(ROOT) not in source and not re.search(r"""["'\s(]/[A-Za-z_]+/""", source)
         assert source.isascii() and not re.search(r"[^\n\x20-\x7e]", source)
-        assert not re.search(r"{{|}}|{%|%}|{#", source.replace("{{0", "")), "Jinja2 left over"
+        assert not re.search(r"{{ | }}|{%|%}|{#", source), "Jinja2 left over"
         assert not re.search(r"\b(None|True|False|inf|nan)\b", re.sub(r"//.*", "", source)), "Python's spelling"
         assert source.endswith("}\n") and "\n\n\n" not in source
 
@@ -162,14 +168,54 @@ def test_tails_read_the_product():
 
 def test_sources_without_linear_do_not_know_it():
     """Tuning records are about sources: those of plain problems are the same as before there was a linear."""
-    for text in [t for t in PROBLEMS if "linear" not in t][::6]:
+    for text in [t for t in PROBLEMS if not re.search("linear|2d", t)][::6]:
         for _, source in sources_of(Renderer(), text):
             assert not re.search(r"gnf_input|gnf_wait|split_weight|column_scale|[Ll]inear", source)
             assert "    float scalar[GNF_KERNEL_SCALARS];\n};\n" in source
 
 
+def test_sources_without_windows_do_not_know_them():
+    """The same of linear and conv2d. Where there is a conv2d or a maxpool2d, the arguments are those of the runtime."""
+    renderer, whole = Renderer(), (ROOT / "templates/lib/args.h").read_text(encoding="ascii")
+    for _, source in sources_of(renderer, "f32[2,24] | linear(24) | groupnorm(3) | mean(all)"):
+        assert "    long long padded;    /* IN rounded up, zeros behind */\n};\n" in source
+        assert not re.search(r"a\.(out_)?(height|width|kernel|stride)|conv2d|maxpool2d", source)
+    for text in ("f32[2,6,8,9] | groupnorm(3) | maxpool2d(2)", "f32[2,8,9,9] | conv2d(4, 3) | groupnorm(1)"):
+        assert all(source.startswith(whole) for _, source in sources_of(renderer, text))
+
+
+def test_kernels_behind_conv2d():
+    """Each waits for the kernel before it. Sizes stay out of the convolution of ffma, but not the layout."""
+    renderer = Renderer()
+
+    def kernels(text):
+        for entry, source in sources_of(renderer, text):
+            body = source[source.rindex('extern "C"') :]
+            assert body.count("gnf_wait_for_previous();") == 1, entry
+            yield entry, source
+
+    def product(text):
+        return {entry for entry, source in kernels(text) if "// Product kernel conv" in source}
+
+    one = product("f32[2,8,12,14] | conv2d(32, 3) | groupnorm(8) | logsumexp")
+    assert len(one) == 1 and one == product("f32[*,3,99,7] | conv2d(8, 5, 2, 1, strict) | groupnorm(2) | mul(w: channel)")
+    assert one.isdisjoint(product("f32[2,8,12,14]:nhwc | conv2d(32, 3) | groupnorm(8)"))
+    assert one.isdisjoint(product("f16[2,8,12,14] | conv2d(32, 3) | groupnorm(8)"))
+
+
+def test_tails_read_what_conv2d_left():
+    renderer = Renderer()
+    for text, labels in (("conv2d(8, 3, padding=1) | groupnorm(4) | add(x)", 1), ("y = conv2d(8, 5) | groupnorm(4) | mul(y)", 0)):
+        problem = parse(f"f16[2,8,9,9] | {text}")
+        for variant in variants.enumerate_variants(problem, renderer.strategies):
+            if variant.name.startswith("ffma."):
+                for rule in variant.kernels:
+                    source = "".join(renderer.kernel(problem, variant, rule["name"])[1])
+                    assert "gnf_input" in source and source.count("a.x") == labels
+
+
 def test_same_text_in_any_locale(comma_locale, monkeypatch):
-    text = PROBLEMS[-4]
+    text = next(t for t in PROBLEMS if "70000" in t)
     plain = list(sources_of(Renderer(), text))
     before = locale.setlocale(locale.LC_ALL)
     for name, value in comma_locale.items():
@@ -224,6 +270,83 @@ def test_new_strategy_is_one_file(folder):
     assert [v.name for v in found] == ["mine.t32.v1", "mine.t64.v1"]
     entry, parts = renderer.kernel(problem, found[0], "")
     assert entry.startswith("gnf_mine_t32_v1_") and parts[-1] == f'extern "C" __global__ void {entry}() {{}}\n'
+
+
+FIRST = """{#---
+about = "one"
+first = "conv2d"
+capability = 90
+[parameters]
+lines = [1, 2]
+tanh = ["exact", "fast"]
+[derived]
+bands = "divide_up(out_height, lines)"
+most = "max(bands, 3)"
+[limits]
+word = "tanh == 'exact' or fast_tanh"
+[prefer]
+cost = "lines"
+[product]
+sums = "0"
+weight_bytes = "channels * inputs * kernel ** 2 * 4"
+[[kernels]]
+name = "weights"
+role = "weights"
+block = 64
+shared = "0"
+unit = "channel"
+[[kernels]]
+name = "final"
+exact = true
+cluster = "lines"
+block = 128
+shared = "most * width"
+unit = "sample"
+span = "sample"
+cap = "bands"
+[workspace]
+chunk = "32"
+---#}
+// {{ kernel }}: {{ conv.kernel }} {{ lines }} {{ tanh }} {{ bands }} {{ most }} {{ made }} {{ linear }} {{ out_width }}
+"""
+
+
+def test_new_strategy_that_begins_with_conv2d(folder):
+    shutil.copy(ROOT / "templates/split.cu.j2", folder)
+    (folder / "mine.cu.j2").write_text(FIRST, encoding="ascii")
+    renderer = Renderer(folder)
+    problem = parse("f32[2,4,9,10] | conv2d(6, 5, padding=1) | groupnorm(2) | tanh | max")
+    found = variants.enumerate_variants(problem, renderer.strategies)
+    assert [v.name for v in found][:4] == ["mine.r1.exact", "mine.r1.fast", "mine.r2.exact", "mine.r2.fast"]
+    assert len(found) in (6, 7) and all(v.name.startswith("ffma.split.") for v in found[4:])
+    assert (found[0].alignment, found[0].workspace, found[0].derived) == (4, 32, {"bands": 7, "most": 7})
+    assert (found[0].product.manifest["sums"], found[0].product.manifest["weight_bytes"]) == (0, 6 * 4 * 25 * 4)
+    assert (renderer.capability(found[0]), renderer.exact(found[0]), renderer.exact(found[4])) == (90, True, False)
+    (weights, _, _), (final, _, parts) = renderer.kernels(problem, found[3])
+    plain = {"units_per_block": 1, "tile": 1}
+    assert weights == {"name": "weights", "role": "weights", "block": 64, "shared": 0, "unit": "channel", "span": "none", "cap": 1} | plain
+    size = {"block": 128, "shared": 40, "unit": "sample", "span": "sample", "cap": 4}
+    assert final == {"name": "final", "exact": True, "cluster": 2} | size | plain
+    assert parts[-1] == "// final: 5 2 fast 4 4 True False 8\n"
+    for text in (problem.text.replace("conv2d(6, 5, padding=1) | ", ""), "f32[2,4] | linear(4) | groupnorm(2) | max"):
+        assert all("mine" not in v.name for v in variants.enumerate_variants(parse(text), renderer.strategies))
+    assert all("mine" not in v.name for v in variants.enumerate_variants(problem, Renderer().strategies, True))
+
+
+def test_exact_strategy(folder):
+    """All its kernels are exact but those that say otherwise."""
+    text = FIRST.replace('first = "conv2d"', 'first = "conv2d"\nexact = true').replace("exact = true\ncluster", "cluster")
+    (folder / "mine.cu.j2").write_text(text.replace('role = "weights"', 'role = "weights"\nexact = false'), encoding="ascii")
+    strategy = Renderer(folder).strategies[0]
+    assert strategy.exact and [row["exact"] for row in strategy.kernels] == [False, True]
+
+
+@pytest.mark.parametrize("name", ["rows", "kernel", "channels"])
+def test_parameters_have_names_of_their_own(folder, name):
+    """One called like a size of the problem would be taken for it by the parts that a source shares."""
+    (folder / "mine.cu.j2").write_text(FRONT.replace("threads = [", f"{name} = [1]\nthreads = ["), encoding="ascii")
+    with pytest.raises(ValueError, match=f"mine.cu.j2.*'{name}'"):
+        variants.enumerate_variants(parse("f32[2,4,9] | groupnorm(2)"), Renderer(folder).strategies)
 
 
 def test_undefined_names_are_errors(folder):

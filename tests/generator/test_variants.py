@@ -1,5 +1,6 @@
 """What the strategies' front matter allows: for any sizes there is a variant, and every variant fits its problem."""
 
+import dataclasses
 import math
 import re
 
@@ -7,11 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from generator import variants
+from generator import render, variants
 from generator.problem import DTYPES, parse
 
 STRATEGIES = variants.read_strategies()
 SHARED_MOST = 227 * 1024  # bytes a block may ask for where there is most
+MAX_KERNELS = 8  # GNF_MAX_KERNELS
 REGISTER_FLOATS = 64  # a thread's share of the group
 EDGES = [
     ("1,1", 1),
@@ -35,15 +37,19 @@ EDGES = [
     ("1,2147483648", 1),
     ("1,65536,4", 65536),
 ]
+WINDOW_TAILS = [" | maxpool2d(1) | relu", " | tanh | maxpool2d(1, 2) | max", " | mean(all)", " | maxpool2d(1, 1) | mean(all) | scale(2)"]
 TAILS = ["", " | silu", " | logsumexp", " | tanh | mean | relu"]
 
 
 def check_variant(problem, variant, generic):
     rows = variants.is_rows(problem)
-    assert generic or not problem.inputs or rows
+    assert generic or not problem.linear or rows
+    assert variant.strategy.generic == generic
+    check_launches(problem, variant)
+    if variant.strategy.first:
+        return
     values = {key: choices[0] for key, choices in variant.strategy.parameters.items()} | dict(variant.parameters)
     vector, threads, group = values["vector"], values["threads"], problem.group_size
-    assert variant.strategy.generic == generic
     assert variant.alignment == vector * problem.element <= 16
     assert vector == 1 or not generic
     # A vector stays inside its group's run of memory (its pixel's, for rows), and inside its plane where pixels share one.
@@ -51,8 +57,10 @@ def check_variant(problem, variant, generic):
     assert stretch % vector == 0
     if problem.reduction is not None:
         assert variant.strategy.name in ("split", "generic")
-        assert rows or problem.spatial % vector == 0
+        assert rows or problem.spatial % vector == 0 or problem.reduces_all or problem.pool
         assert threads % values["lanes"] == 0
+    if problem.pool:
+        assert variant.strategy.name in ("split", "generic")
     if variant.strategy.name == "warp":
         assert values["lanes"] <= 32 and group <= values["lanes"] * values["items"] * vector
     elif variant.strategy.name == "block":
@@ -66,15 +74,19 @@ def check_variant(problem, variant, generic):
         assert threads * vector % problem.channels == 0
     assert values["items"] * vector <= REGISTER_FLOATS
     assert re.fullmatch(r"[a-z_0-9]+(\.[a-z]+[0-9]+)*", variant.tail)
+
+
+def check_launches(problem, variant):
     assert re.fullmatch(r"[a-z_0-9]+(\.[a-z]+[0-9]*)*", variant.name)
     for rule in variant.kernels:
-        assert set(rule) == {"name", "block", "shared", "unit", "units_per_block", "span", "tile", "cap"}
+        fields = {"name", "block", "shared", "unit", "units_per_block", "span", "tile", "cap"}
+        assert set(rule) - ({"role", "exact", "cluster"} if variant.strategy.first else set()) == fields
         assert 32 <= rule["block"] <= 1024 and rule["block"] % 32 == 0
         assert 0 <= rule["shared"] <= SHARED_MOST
-        assert rule["unit"] in ("group", "sample", "position") and rule["span"] in ("none", "group", "spatial", "sample")
+        assert rule["unit"] in render.UNITS and rule["span"] in render.SPANS
         assert min(rule["units_per_block"], rule["tile"], rule["cap"]) >= 1
     assert variant.workspace % 16 == 0
-    if len(variant.kernels) == 1:
+    if len(variant.kernels) == 1 and not variant.strategy.first:
         assert variant.workspace == 0
     assert (variant.product is not None) == (problem.inputs > 0)
 
@@ -181,7 +193,7 @@ def check_linear(text):
             by_product.setdefault(v.product, []).append(v)
             check_variant(problem, v, generic)
             assert v.name == f"{v.product.name}.{v.tail}" and v.strategy.name in ("warp", "block", "split", "generic")
-            assert len(v.product.kernels) + len(v.kernels) <= 7, "GNF_MAX_KERNELS"
+            assert len(v.product.kernels) + len(v.kernels) <= MAX_KERNELS
         for product, rest in by_product.items():
             assert any(v.alignment == problem.element for v in rest), "the pointers of the day may be worse than planned for"
             assert len(rest) <= variants.MOST_VARIANTS // variants.PRODUCTS + 1
@@ -200,6 +212,124 @@ def check_linear(text):
 @given(problems())
 def test_any_sizes(text):
     check_problem(text)
+
+
+def check_conv2d(text):
+    """Those that begin with the convolution, then the tails of ffma, which serve whatever the others leave out."""
+    problem, all_found = parse(text), []
+    for generic in (False, True):
+        found = variants.enumerate_variants(problem, STRATEGIES, generic)
+        all_found += [] if generic else found
+        assert len({v.name for v in found}) == len(found)
+        first = [v for v in found if v.strategy.first]
+        tails = found[len(first) :]
+        for v in found:
+            check_variant(problem, v, generic)
+            assert v.name == (v.tail if v in first else f"ffma.{v.tail}") and len(v.product_kernels) + len(v.kernels) <= MAX_KERNELS
+        assert tails and all(v.product.name == "ffma" and not v.strategy.first for v in tails)
+        assert any(v.alignment == problem.element for v in tails) and len(tails) <= 3
+        assert all(v.product.manifest["weights"] == "given" and v.product.sums == 1 for v in tails)
+        assert len(first) <= variants.MOST_VARIANTS + 2 * variants.FIRST and not (first and (generic or problem.strict))
+        for v in first:
+            roles = [k.get("role", "tail") for k in v.kernels]
+            assert roles == sorted(roles, reverse=True) and roles[-1] == "tail" and roles.count("inputs") == 0
+            assert ("weights" in roles) == (v.product.weight_bytes > 0)
+            assert v.alignment in (problem.element, 4, 8, 16) and v.strategy.exact == any("exact" in k for k in v.kernels)
+            assert v.product.method == "own" and v.product.weights == "each"
+            names = {k["name"] for k in v.kernels if k["span"] != "none"}
+            assert names and (v.product.sums == 1) == (v.strategy.name == "conv2d_stored")
+    return all_found
+
+
+@st.composite
+def conv2d_problems(draw):
+    group_channels = draw(st.integers(1, 20) | st.sampled_from([4, 8, 32, 100]))
+    groups = draw(st.integers(1, 16) | st.sampled_from([1, 4, 16]))
+    dtype = draw(st.sampled_from(list(DTYPES)))
+    word = draw(st.sampled_from(["", ", tf32", ", strict"])) if dtype == "f32" else ""
+    kernel, stride, padding = draw(st.integers(1, 7)), draw(st.integers(1, 3)), draw(st.integers(0, 3))
+    inputs = draw(st.integers(1, 40) | st.sampled_from([3, 8, 16, 64, 512]))
+    sizes = [draw(st.integers(kernel, 40) | st.integers(kernel, 1000) | st.sampled_from([32, 128])) for _ in range(2)]
+    layout, tail = draw(st.sampled_from(["", ":nhwc"])), draw(st.sampled_from([*TAILS, *WINDOW_TAILS]))
+    head = f"conv2d({group_channels * groups}, {kernel}, {stride}, {padding}{word})"
+    return f"{dtype}[*,{inputs},{sizes[0]},{sizes[1]}]{layout} | {head} | groupnorm({groups}){tail}"
+
+
+@settings(max_examples=40)
+@given(conv2d_problems())
+def test_any_conv2d(text):
+    check_conv2d(text)
+
+
+@pytest.mark.parametrize("layout", ["", ":nhwc"])
+@pytest.mark.parametrize("tail", WINDOW_TAILS)
+@pytest.mark.parametrize("sizes, groups", [("2,6,1,1", 3), ("2,64,5,7", 4), ("1,2,600,900", 1), ("*,320,64,64", 32), ("0,1,3,1", 1)])
+def test_windows_without_conv2d(sizes, groups, layout, tail):
+    for dtype in ("f32", "bf16"):
+        check_problem(f"{dtype}[{sizes}]{layout} | groupnorm({groups}){tail}")
+
+
+@pytest.mark.parametrize("tail", [" | mean(all)", " | gelu"])
+@pytest.mark.parametrize("out", [48, 6150])
+def test_tails_of_linear(out, tail):
+    """Registers hold a group of 6150 by two elements a read, but not by one: that one the strategy split has to do."""
+    check_linear(f"f32[*,24] | linear({out}) | groupnorm(1){tail}")
+
+
+def test_conv2d_by_words():
+    """tf32 and halves have what the default has, strict sums in fp32 alone."""
+
+    def strategies(x, word=""):
+        return {v.strategy.name for v in check_conv2d(f"{x} | conv2d(64, 3{word}) | groupnorm(16) | tanh | logsumexp") if v.strategy.first}
+
+    x = "f32[128,8,128,128]"
+    assert "conv2d_fused" in strategies(x) and strategies(x, ", strict") == set()
+    for other in (strategies(x, ", tf32"), strategies("f16[128,8,128,128]"), strategies("bf16[2,8,128,128]:nhwc")):
+        assert "conv2d_fused" in other
+
+
+def test_strategies_that_begin_with_conv2d_share_the_places():
+    """The cheapest come first; each strategy, any device and any pointer keep some."""
+    split = next(s for s in STRATEGIES if s.name == "split")
+    kernel = split.kernels[0] | dict.fromkeys(("block", "units_per_block", "tile"), "32")
+    made = {"first": "conv2d", "product": {"sums": "0", "weight_bytes": "4"}, "limits": {}, "derived": {}}
+
+    def strategy(name, cost, shared, alignment, exact=False):
+        fields = {"parameters": {"number": list(range(40))}, "prefer": f"{cost} + number / 100", "alignment": alignment}
+        return dataclasses.replace(split, name=name, exact=exact, kernels=(kernel | {"shared": shared},), **made | fields)
+
+    mine = [
+        strategy("a", 5, "0", "16", exact=True),
+        strategy("b", 10, "200 * 1024 if number < 10 else 1024", "16 if number < 20 else element"),
+        strategy("c", 20, "1024", "element"),
+        split,
+    ]
+    problem = parse("f32[2,3,9,9] | conv2d(8, 3) | groupnorm(2) | max")
+    found = variants.enumerate_variants(problem, mine)
+    numbers = [(v.strategy.name, dict(v.parameters).get("number")) for v in found]
+    kept = [*range(8), 10, 20]  # the cheapest of the strategy, for any device, for any pointer
+    assert numbers[:26] == [("a", n) for n in range(8)] + [("b", n) for n in kept] + [("c", n) for n in range(8)]
+    assert {name for name, _ in numbers[26:]} == {"split"}
+    few = [(v.strategy.name, dict(v.parameters).get("number")) for v in variants.enumerate_variants(problem, mine, most=1)]
+    assert few == [("a", 0), ("b", 0), ("b", 10), ("b", 20), ("c", 0), ("split", None)]
+
+
+def test_rows_of_conv2d():
+    """Specialised kernels know that a sole pixel's channels are neighbours; generic ones go by the text."""
+    one = parse("f32[2,3,4,4] | conv2d(8, 4) | groupnorm(2)")
+    assert variants.is_rows(one) and not variants.is_rows(one, True)
+    last = parse("f32[2,3,4,4]:nhwc | conv2d(1, 3) | groupnorm(1)")
+    assert not variants.is_rows(last) and variants.is_rows(last, True)
+
+
+def test_letters_of_parameters():
+    """Numbers have one in a variant's name, and in one name no two have the same; words stand for themselves."""
+    for strategy in STRATEGIES:
+        numbers = [name for name, values in strategy.parameters.items() if not isinstance(values[0], str)]
+        letters = [variants.LETTERS[name] for name in numbers]
+        words = [v for values in strategy.parameters.values() for v in values if isinstance(v, str)]
+        assert len(set(letters)) == len(letters) and len(set(words)) == len(words)
+        assert all(len(letter) == 1 for letter in letters) and all(re.fullmatch("[a-z]+[0-9]*", word) for word in words)
 
 
 def test_same_order_every_time():
@@ -227,7 +357,17 @@ def test_scope_of_expressions():
     scope = variants.names(parse("f32[2,24,5,7] | groupnorm(3)"))
     assert (scope["rows"], scope["widest"], scope["vector_divides"](8)) == (False, 4, True)
     assert variants.names(parse("f16[2,6,7]:nhwc | groupnorm(1)"))["widest"] == 2
-    assert scope["round_up"](5, 4) == 8 and math.isclose(scope["log2"](8), 3)
+    assert scope["round_up"](5, 4) == 8 and scope["divide_up"](5, 4) == 2 and math.isclose(scope["log2"](8), 3)
+    assert not (scope["conv"] or scope["pool"] or scope["made"] or scope["linear"] or scope["mean_all"])
+    assert (scope["height"], scope["width"], scope["out_height"], scope["kernel"], scope["inputs"]) == (5, 7, 5, 0, 0)
+    scope = variants.names(parse("f32[2,3,9,10] | conv2d(8, 3, 2, 1, tf32) | groupnorm(4) | maxpool2d(2, 1) | mean(all)"))
+    assert (scope["inputs"], scope["channels"], scope["kernel"], scope["stride"], scope["padding"]) == (3, 8, 3, 2, 1)
+    assert (scope["height"], scope["width"], scope["out_height"], scope["out_width"]) == (9, 10, 5, 5)
+    assert (scope["pool_kernel"], scope["pool_stride"], scope["pooled_height"], scope["pooled_width"]) == (2, 1, 4, 4)
+    assert scope["made"] and scope["conv"] and scope["pool"] and scope["mean_all"] and scope["tf32"] and not scope["linear"]
+    assert (scope["group_size"], scope["spatial"], scope["strict"], scope["dtype"]) == (50, 25, False, "f32")
+    scope = variants.names(parse("f32[2,3] | linear(8, strict) | groupnorm(4)"))
+    assert scope["made"] and scope["linear"] and scope["strict"] and not scope["conv"] and scope["height"] == 0
 
 
 def test_number_of_variants():

@@ -118,4 +118,45 @@ static inline void takes(const gnf_plan *plan, const char *variant)
     assert_string_equal(info.variant, variant);
 }
 
+/* A database of one record. */
+static inline void record_variant(gnf_context *context, const char *key, const char *problem,
+                                  const char *variant, int64_t samples, const char *gemm, int multiprocessors)
+{
+    static char path[300];
+    struct gnf_record record = {
+        .key = (char *)(uintptr_t)key,
+        .problem = (char *)(uintptr_t)problem,
+        .samples = samples,
+        .variant = (char *)(uintptr_t)variant,
+        .source = "00000000000000000000000000000000",
+        .nvrtc = 12040,
+        .complete = true,
+        .time_us = 5,
+        .timings = 9,
+        .gemm = (char *)(uintptr_t)gemm,
+        .date = "2026-11-29T18:03:11Z",
+    };
+    char *line;
+    gnf_record_device_of(&context->device, false, &record.device);
+    record.device.memory = 1;
+    context->device.memory = 1;
+    record.device.multiprocessors = multiprocessors;
+    assert_int_equal(gnf_record_write(&record, &line), GNF_OK);
+    snprintf(path, sizeof path, "%s/db", folder);
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    fputs(line, file);
+    fclose(file);
+    free(line);
+    free(context->options.db);
+    context->options.db = strdup(path);
+    assert_int_equal(gnf_context_reload_tuned(context), GNF_OK);
+}
+
+static inline void forget_records(gnf_context *context)
+{
+    free(context->options.db);
+    context->options.db = NULL;
+}
+
 #endif

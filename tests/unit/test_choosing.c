@@ -409,8 +409,6 @@ static void variants(void **state)
     expect(gnf_get_variant(context, NULL, 0, &info), GNF_INVALID_ARGUMENT, "problem");
     expect(gnf_get_variant(context, text, 0, NULL), GNF_INVALID_ARGUMENT, "info is null");
     expect(gnf_get_variant(context, "f32[2,4] | softmaks", 0, &info), GNF_INVALID_PROBLEM, "softmaks");
-    expect(gnf_get_variant(context, "f32[2,6,9,9] | conv2d(6, 3) | groupnorm(2)", 0, &info),
-           GNF_NOT_SUPPORTED, "conv2d");
     expect(gnf_get_variant(context, "f32[2,6] | groupnorm(2) | mish", 0, &info), GNF_NO_KERNEL, "gnfuse-gen");
     info.size = 3;
     expect(gnf_get_variant(context, text, 0, &info), GNF_INVALID_ARGUMENT,

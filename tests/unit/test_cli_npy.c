@@ -196,17 +196,21 @@ static void channels_last_and_back(void **state)
 {
     (void)state;
     struct gnf_problem problem;
+    struct tensors tensors;
     enum { N = 2, C = 35, S = 37 * 2 };
     float logical[N * C * S], memory[N * C * S], back[N * C * S];
     assert_int_equal(gnf_problem_parse("f32[2,35,37,2]:nhwc | groupnorm(5)", &problem), GNF_OK);
+    assert_int_equal(tensors_create(&tensors, &problem, N), GNF_OK);
+    assert_int_equal(tensors_scratch_bytes(&tensors), sizeof memory);
     for (int i = 0; i < N * C * S; i++)
         logical[i] = (float)i;
-    tensors_to_memory(&problem, N, C, logical, memory);
+    tensors.at[TENSOR_X].data = logical;
+    assert_ptr_equal(tensors_to_memory(&tensors, TENSOR_X, memory), memory);
     for (int n = 0; n < N; n++)
         for (int c = 0; c < C; c++)
             for (int s = 0; s < S; s++)
                 assert_true(memory[(n * S + s) * C + c] == logical[(n * C + c) * S + s]);
-    tensors_from_memory(&problem, N, C, memory, back);
+    tensors_from_memory(&tensors, memory, back);
     assert_memory_equal(back, logical, sizeof logical);
 }
 

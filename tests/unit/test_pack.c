@@ -44,7 +44,16 @@ static const char manifest[] =
     "\"parameters\":{\"threads\":32},\"alignment\":4,\"capability\":70,\"workspace\":0,\"group_max\":0,"
     "\"kernels\":["
     "{\"entry\":\"gnf_d\",\"parts\":[2],\"block\":32,\"shared\":0,\"unit\":\"group\",\"units_per_block\":1,"
-    "\"span\":\"sample\",\"tile\":1,\"cap\":1}]}]}]}";
+    "\"span\":\"sample\",\"tile\":1,\"cap\":1}]}]},"
+    "{\"key\":\"f32 | conv2d\",\"generic\":true,\"variants\":[{\"name\":\"conv2d_fused\",\"strategy\":\"s\","
+    "\"parameters\":{\"warps\":4,\"precision\":\"hi_lo\"},\"alignment\":4,\"capability\":80,\"workspace\":0,"
+    "\"group_max\":0,\"product\":{\"method\":\"own\",\"weights\":\"each\",\"chunks\":1,\"sums\":0,\"least\":"
+    "1,"
+    "\"most\":0,\"samples_max\":0,\"weight_bytes\":4608},\"kernels\":["
+    "{\"entry\":\"gnf_v\",\"role\":\"weights\",\"parts\":[0],\"block\":32,\"shared\":0,\"unit\":\"channel\","
+    "\"units_per_block\":1,\"span\":\"none\",\"tile\":1,\"cap\":1},"
+    "{\"entry\":\"gnf_y\",\"role\":\"tail\",\"parts\":[0],\"block\":32,\"shared\":0,\"unit\":\"output\","
+    "\"units_per_block\":64,\"span\":\"none\",\"tile\":1,\"cap\":1}]}]}]}";
 static const char parts[] = "firstsecond";
 
 static gnf_status read_text(struct gnf_pack **pack, const char *text, size_t length)
@@ -100,10 +109,11 @@ static void good_pack(void **state)
     assert_int_equal(count, 1);
     assert_true(variant->generic);
     assert_int_equal(variant->kernel[0].span, GNF_SPAN_SAMPLE);
-    assert_string_equal(gnf_pack_entry(pack, 0, &variant, &count), "f32 | groupnorm");
-    assert_string_equal(gnf_pack_entry(pack, 1, &variant, &count), "f32 | linear");
-    assert_string_equal(gnf_pack_entry(pack, 2, &variant, &count), "f32[*,8,4] | groupnorm(2)");
-    assert_null(gnf_pack_entry(pack, 3, &variant, &count));
+    static const char *const keys[] = {"f32 | conv2d", "f32 | groupnorm", "f32 | linear",
+                                       "f32[*,8,4] | groupnorm(2)"};
+    for (int i = 0; i < 4; i++)
+        assert_string_equal(gnf_pack_entry(pack, i, &variant, &count), keys[i]);
+    assert_null(gnf_pack_entry(pack, 4, &variant, &count));
     assert_null(gnf_pack_entry(pack, -1, &variant, &count));
     gnf_pack_free(pack);
 }
@@ -126,6 +136,13 @@ static void check_product(const struct gnf_pack *pack)
         assert_int_equal(variant->kernel[i].role, GNF_ROLE_WEIGHTS + i);
     assert_int_equal(variant->kernel[0].unit, GNF_UNIT_CHANNEL);
     assert_int_equal(variant->kernel[2].span, GNF_SPAN_CHANNELS);
+    variant = gnf_pack_find(pack, "f32 | conv2d", &count);
+    assert_string_equal(variant->parameters, "warps 4, precision hi_lo");
+    assert_int_equal(variant->product.method, GNF_METHOD_OWN);
+    assert_int_equal(variant->product.weights, GNF_WEIGHTS_EACH);
+    assert_int_equal(variant->product.sums, 0);
+    assert_int_equal(variant->product.weight_bytes, 4608);
+    assert_int_equal(variant->kernel[1].unit, GNF_UNIT_OUTPUT);
     /* without a product there are only tails, said or not */
     variant = gnf_pack_find(pack, "f32[*,8,4] | groupnorm(2)", &count);
     assert_int_equal(variant[1].product.method, GNF_METHOD_NONE);
@@ -238,7 +255,9 @@ static void bad_fields(void **state)
         {"\"generic\":false", "\"generic\":0", {"f32[*,8,4]", "generic"}},
         {"\"name\":\"split.c9\"", "\"name\":\"block.t64.v4\"", {"two variants"}},
         {"\"name\":\"split.c9\"", "\"name\":null", {"name"}},
-        {"\"parameters\":{\"threads\":64", "\"parameters\":{\"threads\":6.5", {"block.t64.v4", "parameter"}},
+        {"\"parameters\":{\"threads\":64",
+         "\"parameters\":{\"threads\":6.5",
+         {"block.t64.v4", "parameter threads", "words"}},
         {"\"parameters\":{}", "\"parameters\":[]", {"split.c9", "parameters"}},
         {"\"alignment\":16", "\"alignment\":12", {"alignment = 12", "powers of two"}},
         {"\"alignment\":16", "\"alignment\":0", {"alignment = 0"}},
@@ -276,7 +295,7 @@ static void bad_fields(void **state)
         {"\"chunks\":2", "\"chunks\":0", {"chunks = 0: allowed are 1 to 16"}},
         {"\"chunks\":2,\"sums\":3", "\"chunks\":3,\"sums\":4", {"chunks = 3"}},
         {"\"sums\":3", "\"sums\":2", {"sums = 2: allowed is 3"}},
-        {"\"sums\":3", "\"sums\":18", {"sums = 18: allowed are 1 to 17"}},
+        {"\"sums\":3", "\"sums\":18", {"sums = 18: allowed are 0 to 17"}},
         {"\"least\":17", "\"least\":-1", {"least = -1"}},
         {"\"most\":99", "\"most\":\"99\"", {"most is of another type"}},
         {"\"samples_max\":200,", "", {"samples_max is missing"}},
@@ -287,6 +306,27 @@ static void bad_fields(void **state)
         {"\"role\":\"product\"", "\"role\":\"inputs\"", {"kernels are not those of its product"}},
         {"\"role\":\"tail\"", "\"role\":\"product\"", {"no tail"}},
         {"\"unit\":\"channel\"", "\"unit\":\"channels\"", {"unit = 'channels'"}},
+        {"\"unit\":\"output\"", "\"unit\":\"outputs\"", {"unit = 'outputs'", "up to output"}},
+        {"\"precision\":\"hi_lo\"", "\"precision\":\"\"", {"precision has 0 bytes"}},
+        {"\"precision\":\"hi_lo\"", "\"precision\":true", {"parameter precision", "whole numbers and words"}},
+        {"\"precision\":\"hi_lo\"", "\"precision\":\"\\n\"", {"precision holds byte 10"}},
+        {"\"method\":\"own\"", "\"method\":\"direct\"", {"conv2d_fused", "weights are not those"}},
+        {"\"own\",\"weights\":\"each\"", "\"own\",\"weights\":\"prepared\"", {"weights are not those"}},
+        {"\"own\",\"weights\":\"each\"", "\"own\",\"weights\":\"given\"", {"kernels are not those"}},
+        {"\"entry\":\"gnf_v\",\"role\":\"weights\"",
+         "\"entry\":\"gnf_v\",\"role\":\"product\"",
+         {"kernels are not those"}},
+        {"\"entry\":\"gnf_v\",\"role\":\"weights\"", "\"entry\":\"gnf_v\"", {"kernels are not those"}},
+        {"{\"entry\":\"gnf_y\"",
+         "{\"entry\":\"gnf_y\",\"role\":\"product\",\"parts\":[0],\"block\":32,\"shared\":0,\"unit\":"
+         "\"output\","
+         "\"units_per_block\":64,\"span\":\"none\",\"tile\":1,\"cap\":1},{\"entry\":\"gnf_y\"",
+         {"kernels are not those"}},
+        {"\"sums\":0", "\"sums\":2", {"sums = 2: allowed are 0 and 1"}},
+        {"\"sums\":0", "\"sums\":-1", {"sums = -1"}},
+        {"\"weight_bytes\":4608", "\"weight_bytes\":-1", {"weight_bytes = -1"}},
+        {"\"weight_bytes\":4608", "\"weight_bytes\":\"4608\"", {"weight_bytes is of another type"}},
+        {"\"inputs_max\":4096", "\"weight_bytes\":7", {"fp16x3.s2", "weight_bytes = 7: allowed is 0"}},
     };
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)

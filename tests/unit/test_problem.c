@@ -190,11 +190,68 @@ static void fields(void **state)
     assert_int_equal(gnf_problem_parse(NULL, &problem), GNF_INVALID_ARGUMENT);
     assert_int_equal(gnf_problem_parse("f32[1099511627776,1048576,1048576] | groupnorm(1)", &problem),
                      GNF_TOO_LARGE);
+}
+
+static void expect_window(const struct gnf_window *window, const struct gnf_window *wanted)
+{
+    assert_int_equal(window->kernel, wanted->kernel);
+    assert_int_equal(window->stride, wanted->stride);
+    assert_int_equal(window->padding, wanted->padding);
+    assert_memory_equal(window->input, wanted->input, sizeof window->input);
+    assert_memory_equal(window->output, wanted->output, sizeof window->output);
+}
+
+static void fields_of_windows(void **state)
+{
+    const struct gnf_window none = {0}, conv = {3, 2, 1, {6, 9}, {3, 5}}, pool = {2, 2, 0, {3, 5}, {1, 2}};
+    struct gnf_problem problem;
+    int64_t x, y;
+    (void)state;
+    assert_int_equal(gnf_problem_parse("f32[*,4,6,9]:nhwc | conv2d(8, 3, 2, 1, tf32) | groupnorm(2) | "
+                                       "maxpool2d(2) | sum",
+                                       &problem),
+                     GNF_OK);
+    assert_true(problem.tf32 && problem.channels_last && !problem.reduces_all);
+    assert_int_equal(problem.inputs, 4);
+    assert_int_equal(problem.channels, 8);
+    assert_int_equal(problem.x_spatial, 54);
+    assert_int_equal(problem.spatial, 15);
+    assert_int_equal(problem.pooling, 2);
+    assert_int_equal(problem.y_channels, 1);
+    assert_int_equal(problem.y_spatial, 2);
+    expect_window(&problem.conv, &conv);
+    expect_window(&problem.pool, &pool);
+    assert_int_equal(gnf_problem_elements(&problem, 7, &x, &y), GNF_OK);
+    assert_int_equal(x, 7 * 4 * 54);
+    assert_int_equal(y, 7 * 2);
+
+    assert_int_equal(gnf_problem_parse("f16[2,4,3] | groupnorm(2) | mean(all) | relu", &problem), GNF_OK);
+    assert_true(problem.reduces_all);
+    assert_int_equal(problem.reduction, 1);
+    assert_int_equal(problem.pooling, -1);
+    assert_int_equal(problem.x_spatial, 3);
+    assert_int_equal(problem.y_channels * problem.y_spatial, 1);
+    expect_window(&problem.conv, &none);
+    expect_window(&problem.pool, &none);
+}
+
+/* x fits, and so does y, but not what conv2d makes of x; then x alone does not. */
+static void elements_of_conv2d(void **state)
+{
+    struct gnf_problem problem;
+    int64_t x, y;
+    (void)state;
     assert_int_equal(
-        gnf_problem_parse("f32[2,4,6,6] | conv2d(8, 3, 2, 1) | groupnorm(2) | maxpool2d(2)", &problem),
+        gnf_problem_parse("f32[*,1,1,1] | conv2d(1024, 1, padding=512) | groupnorm(2) | mean(all)", &problem),
         GNF_OK);
-    assert_int_equal(problem.y_channels, 8);
-    assert_int_equal(problem.y_spatial, 1);
+    const int64_t most = INT64_MAX / 4 / (1024 * 1025 * 1025);
+    assert_int_equal(gnf_problem_elements(&problem, most, &x, &y), GNF_OK);
+    assert_int_equal(x, most);
+    assert_int_equal(y, most);
+    assert_int_equal(gnf_problem_elements(&problem, most + 1, &x, &y), GNF_TOO_LARGE);
+    assert_int_equal(gnf_problem_parse("f16[*,16,64,64] | conv2d(1, 64) | groupnorm(1)", &problem), GNF_OK);
+    assert_int_equal(gnf_problem_elements(&problem, INT64_MAX / 2 / 65536, &x, &y), GNF_OK);
+    assert_int_equal(gnf_problem_elements(&problem, INT64_MAX / 2 / 65536 + 1, &x, &y), GNF_TOO_LARGE);
 }
 
 static uint32_t next_random(uint64_t *state)
@@ -259,8 +316,13 @@ static void comma_locale(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(golden_table), cmocka_unit_test(prefixes_and_mutations), cmocka_unit_test(fields),
-        cmocka_unit_test(numbers),      cmocka_unit_test(comma_locale),
+        cmocka_unit_test(golden_table),
+        cmocka_unit_test(prefixes_and_mutations),
+        cmocka_unit_test(fields),
+        cmocka_unit_test(fields_of_windows),
+        cmocka_unit_test(elements_of_conv2d),
+        cmocka_unit_test(numbers),
+        cmocka_unit_test(comma_locale),
     };
     if (argc != 2) {
         fprintf(stderr, "usage: %s problems.txt\n", argv[0]);

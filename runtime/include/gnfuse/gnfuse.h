@@ -39,7 +39,7 @@ typedef enum gnf_status {
     GNF_OK = 0,
     GNF_INVALID_ARGUMENT = 1, /* a null or unusable argument; the message names it */
     GNF_INVALID_PROBLEM = 2,  /* the problem text is wrong; the message points at the character */
-    GNF_NOT_SUPPORTED = 3,    /* legal, but no kernel of this version does it */
+    GNF_NOT_SUPPORTED = 3,    /* legal, but not with this variant or on this device */
     GNF_NO_DRIVER = 4,        /* libcuda.so.1 cannot be loaded */
     GNF_NO_DEVICE = 5,        /* the driver has no such device */
     GNF_NO_COMPILER = 6,      /* a kernel must be compiled and NVRTC cannot be loaded */
@@ -103,17 +103,20 @@ typedef struct gnf_plan_options {
                  in a child process), once a context for a problem and N; a failure is a warning in the log */
     double tune_budget; /* seconds for that; 0: as long as it takes */
     int prepared; /* 1: executions of a problem with linear bring a weight from gnf_prepare_weight(), which
-                     allows faster variants; 0: they bring the weight alone */
+                     allows faster variants; 0: they bring the weight alone. Ignored with conv2d */
 } gnf_plan_options;
 
 enum { GNF_MAX_OPERANDS = 6 };
 
 /* Device addresses for one execution; the caller owns all of them. Tensors are dense in the layout that the
- * problem names, in its dtype (gamma, beta, weight, bias and operands too). Shapes: x [N, C, spatial...]; y
- * the same, or with C = 1 after a reduction over channels; gamma and beta [C], 0 for all ones and all zeros;
- * operand[i] is the i-th distinct tensor name in the problem text: [N, C, spatial...] (full), [C] (channel)
- * or one element (scalar). Without a reduction y may equal x or a full operand (same bits as out of place);
- * other overlap is refused. */
+ * problem names, in its dtype (gamma, beta, weight, bias and operands too). x has the sizes of the problem
+ * text. C and spatial below are those that groupnorm sees: of x, or of the output of the linear [N, OUT] or
+ * conv2d [N, OUT, height, width] in front. Shapes: y [N, C, spatial...]; after maxpool2d with the sizes of
+ * its output, after a reduction over channels with C = 1, after mean(all) one element a sample; gamma and
+ * beta [C], 0 for all ones and all zeros; operand[i] is the i-th distinct tensor name in the problem text:
+ * [N, C, spatial...] (full), [C] (channel) or one element (scalar). Without a reduction and maxpool2d y may
+ * equal a full operand and, without linear and conv2d, x (same bits as out of place); other overlap is
+ * refused. */
 typedef struct gnf_arguments {
     size_t size; /* sizeof(gnf_arguments) */
     uint64_t x, y;
@@ -121,8 +124,8 @@ typedef struct gnf_arguments {
     uint64_t operand[GNF_MAX_OPERANDS];
     uint64_t workspace; /* gnf_plan_workspace_size() bytes, aligned to 16; 0 where that is 0 */
     size_t workspace_size;
-    uint64_t weight, bias; /* of linear: [OUT, IN] and [OUT]; bias 0 for all zeros. x is [N, IN] then, all
-                              else has C = OUT, and y may be a full operand but not x */
+    uint64_t weight, bias; /* of linear: [OUT, IN]; of conv2d: [OUT, IN, K, K], contiguous in this order
+                              whatever the layout; bias [OUT], 0 for all zeros */
     uint64_t prepared;     /* what gnf_prepare_weight() filled; 0 where the plan's prepared_size is 0 */
 } gnf_arguments;
 
@@ -142,7 +145,7 @@ typedef struct gnf_plan_info {
     int shared_bytes;      /* dynamic shared memory a block, largest over the kernels */
     double recorded_us;    /* time of the record it rests on; 0 without one */
     size_t prepared_size;  /* bytes that gnf_prepare_weight() fills; 0: this plan takes the weight as it is,
-                              though one of the problem at another N may not */
+                              though one of the problem at another N may not; always 0 with conv2d */
 } gnf_plan_info;
 
 /* One variant that the loaded packs have for a problem. Strings live as long as the context. */
@@ -233,13 +236,13 @@ GNF_API gnf_status gnf_execute(const gnf_plan *plan, const gnf_arguments *argume
  * gnf_arguments.prepared by any plan of the same problem at any N, on this context, until the weight changes
  * (a plan of a variant asked for by name may want it in another form: prepare with such a plan for itself).
  * The weight itself is still needed by each execution. Nothing to do (and GNF_OK) where prepared_size is 0,
- * as for small N: prepare with a plan of the largest N. Returns GNF_INVALID_ARGUMENT, GNF_DRIVER_ERROR.
- * Thread-safety: safe; may be captured. */
+ * as with conv2d, and for small N: prepare with a plan of the largest N. Returns GNF_INVALID_ARGUMENT,
+ * GNF_DRIVER_ERROR. Thread-safety: safe; may be captured. */
 GNF_API gnf_status gnf_prepare_weight(const gnf_plan *plan, uint64_t weight, uint64_t prepared,
                                       size_t prepared_size, gnf_stream stream);
 
 /* The i-th variant for the problem, in the packs' order, each name once; GNF_INVALID_ARGUMENT past the last
- * one. Returns also GNF_INVALID_PROBLEM, GNF_NOT_SUPPORTED, GNF_NO_KERNEL. Thread-safety: safe. */
+ * one. Returns also GNF_INVALID_PROBLEM, GNF_TOO_LARGE, GNF_NO_KERNEL. Thread-safety: safe. */
 GNF_API gnf_status gnf_get_variant(gnf_context *context, const char *problem, int i, gnf_variant_info *info);
 
 /* Measures the problem's variants on the context's device, checks each against a float64 reference, and
