@@ -30,4 +30,11 @@ struct gnf_kernel_args {
     void *split_weight;  /* [OUT, parts, padded], fp16: lo, hi; or tiles of hi and lo */
     long long inputs;    /* IN */
     long long padded;    /* IN rounded up, zeros behind */
+    /* Of conv2d and maxpool2d: `product` is conv2d's output without the bias, laid out as y would be, row_scale
+     * has a float a sample and split_weight what the variant's weights kernel makes of weight [OUT, IN, K, K]. */
+    long long height, width;         /* of x */
+    long long out_height, out_width; /* as groupnorm sees them: of conv2d's output, else of x; spatial is their product */
+    long long kernel, stride, padding;     /* of conv2d */
+    long long pool_kernel, pool_stride;     /* of maxpool2d */
+    long long pooled_height, pooled_width; /* of its output */
 };

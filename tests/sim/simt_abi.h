@@ -21,6 +21,7 @@ struct simt_deferred {
     float *d;
     uint64_t a, b;
     int keep, group;
+    uint64_t a_rest = 0; // where a is in registers
 };
 struct simt_thread {
     uint3 tid;
@@ -43,6 +44,8 @@ extern __attribute__((tls_model("initial-exec"))) __thread simt_thread *simt_sel
 
 // `count` 0 is all threads of the block that have not exited.
 void simt_barrier(int id, int count, int line, const char *file);
+// Counts for it without waiting.
+void simt_barrier_arrive(int id, int count, int line, const char *file);
 // Runs `fn` once, in the last lane to come, over the arguments of all lanes of `mask`; null `fn` is
 // __syncwarp.
 typedef void simt_warp_fn(unsigned mask, void *const *args);

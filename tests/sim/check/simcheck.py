@@ -18,6 +18,7 @@ RIGHT = {
     "cluster of 8": ("valid 1 grid=8 cluster=8 n=8192 seeds=6", None),
     "cooperative": ("valid 2 grid=4 cooperative=1 n=4096 seeds=3", None),
     "named barriers": ("valid 3 grid=3 n=2048 seeds=6", None),
+    "matrix products": ("valid 6 grid=2 n=2048 seeds=3", None),
     "programmatic": ("valid 5 grid=3 n=2048 seeds=2 programmatic=1 target=90", None),
 }
 PLAIN = {

@@ -45,6 +45,16 @@ void barrier_thread_exits(Thread *t)
         cluster_release(me->unit, c);
 }
 
+static Barrier &barrier_of(Block &b, int id, int count, Where at)
+{
+    if (id < 0 || id >= BARRIERS || count < 0 || count & 31 || count > (int)b.nwarps * 32)
+        fail_here(719, at, "bad named barrier: id %d, count %d", id, count);
+    Barrier &r = b.barriers[id];
+    if (r.arrived && r.count != count)
+        fail_here(719, at, "barrier %d used with counts %d and %d", id, r.count, count);
+    r.count = count;
+    return r;
+}
 static Meeting &meeting_of(Warp &w, uint32_t mask, simt_warp_fn *fn, Where at)
 {
     for (Meeting &m : w.meeting)
@@ -80,12 +90,7 @@ void simt_barrier(int id, int count, int line, const char *file)
     Thread *t = me->current;
     Block &b = *t->home;
     Where at{id ? "bar.sync" : "__syncthreads", file, line};
-    if (id < 0 || id >= BARRIERS || count < 0 || count & 31 || count > (int)b.nwarps * 32)
-        fail_here(719, at, "bad named barrier: id %d, count %d", id, count);
-    Barrier &r = b.barriers[id];
-    if (r.arrived && r.count != count)
-        fail_here(719, at, "barrier %d used with counts %d and %d", id, r.count, count);
-    r.count = count;
+    Barrier &r = barrier_of(b, id, count, at);
     void *round = r.sync.now();
     tsan_release(round);
     r.arrived++;
@@ -98,6 +103,19 @@ void simt_barrier(int id, int count, int line, const char *file)
         block_at(t, at, id ? " (barrier %ld, %ld threads)" : nullptr, id, count);
     }
     tsan_acquire(round);
+}
+void simt_barrier_arrive(int id, int count, int line, const char *file)
+{
+    Block &b = *me->current->home;
+    Where at{"bar.arrive", file, line};
+    Barrier &r = barrier_of(b, id, count, at);
+    if (id == 0 || count == 0)
+        fail_here(719, at, "bar.arrive: id %d, count %d; allowed are named barriers with a count", id, count);
+    tsan_release(r.sync.now());
+    r.arrived++;
+    me->unit.progress++;
+    if (barrier_complete(b, r))
+        barrier_release(b, r);
 }
 
 void simt_warp(unsigned mask, simt_warp_fn *fn, void *arg, const char *what, int line, const char *file)
