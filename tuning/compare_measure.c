@@ -249,7 +249,7 @@ static gnf_status describe(struct work *work)
     GNF_TRY(measurer_device(work->measurer, &device, &table->nvrtc));
     GNF_TRY(measurer_facts(work->measurer, &compare->facts, NULL));
     bool cublaslt = true;
-    if (compare->problem.inputs > 0)
+    if (compare->problem.inputs > 0 && compare->problem.conv.kernel == 0)
         GNF_TRY(measurer_cublaslt(work->measurer, &cublaslt));
     compare->no_cublaslt = !cublaslt;
     table->simulated |= device.simulated;

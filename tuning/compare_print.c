@@ -173,7 +173,7 @@ enum { COLUMNS = sizeof columns / sizeof columns[0] };
 struct layout {
     const struct compare_table *table;
     int name, width[COLUMNS];
-    int columns;    /* the rate is last, and only of problems with a matrix product */
+    int columns;    /* the rate is last, and only of problems with linear or conv2d */
     int parameters; /* columns of their own, 0 where there is no room */
     char parameter[MOST_PARAMETERS][NAME_LENGTH];
     int parameter_width[MOST_PARAMETERS];
@@ -351,9 +351,9 @@ static void print_notes(const struct compare_table *table)
            "multiprocessor takes;\nerror: largest |err| / max(1, |ref|) against float64%s\n",
            table->copy_us > 0 ? "; copy: share of the copy's bandwidth, cold" : "");
     if (table->flop > 0)
-        printf("rate: of the matrix product, as if it took all of the cold time; its weight is the same in "
-               "every "
-               "launch, and prepared ahead\n");
+        printf(
+            "rate: of linear or conv2d, as if it took all of the cold time; its weight is the same in every "
+            "launch, linear's prepared ahead\n");
     if (!table->complete)
         printf("not complete: the budget ended it\n");
 }

@@ -28,7 +28,7 @@ struct compare_table {
     char no_plan[512];      /* the reason then */
     char date[24];          /* 2026-11-29T18:03:11Z */
     int64_t samples, bytes; /* N; what one launch has to read and write at least */
-    double flop;            /* of linear's product, 0 without one */
+    double flop;            /* of linear or conv2d, 0 without either */
     int multiprocessors, driver, nvrtc; /* versions as 13000; 0: not known */
     double copy_us;                     /* of as many bytes, cold; 0: not known */
     double peak_gbps;                   /* the memory's nominal bandwidth; 0: not known */

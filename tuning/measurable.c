@@ -1,13 +1,11 @@
 #include "measurable.h"
 
-#include "../runtime/plan.h"
 #include <stdlib.h>
 
 gnf_status measurable_parse(const char *text, struct gnf_problem *problem)
 {
     int64_t x, y;
     GNF_TRY(gnf_problem_parse(text, problem));
-    GNF_TRY(gnf_plan_supported(problem, text));
     if (problem->samples < 0)
         return gnf_fail(GNF_INVALID_ARGUMENT,
                         "'%s': times depend on N, so it has to be a number, not * (allowed: 1 and more)",

@@ -12,7 +12,7 @@ struct subject {
     gnf_plan *plan;
     struct rotation_run run;
     struct timing_job cold, hot; /* graphs, made when first timed */
-    bool picked, repicked;       /* algorithms of its matrix products: found; others than before */
+    bool picked, repicked;       /* algorithms of linear's products: found; others than before */
     char *gemm;                  /* gnf_plan_gemm_text() then, or NULL */
 };
 

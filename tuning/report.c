@@ -152,7 +152,7 @@ static void verdict(struct markup *page, const struct compare_table *table)
         if (fastest->tflops > 0) {
             markup_raw(page, ", ");
             markup_number(page, fastest->tflops, report_decimals(fastest->tflops));
-            markup_raw(page, " TFLOP/s, if the matrix product took all of it");
+            markup_raw(page, " TFLOP/s, if linear or conv2d took all of it");
         }
         markup_raw(page, ". ");
     }

@@ -75,12 +75,12 @@ gnf_status tuner_restart_devices(struct tuner *tuner)
     return GNF_OK;
 }
 
-/* It is large, so only a problem with a matrix product has it loaded. */
+/* It is large, so only a problem with linear has it loaded. */
 static gnf_status find_cublaslt(struct tuner *tuner)
 {
     bool wanted = false, there = true;
     for (int p = 0; p < tuner->problem_count; p++)
-        wanted |= tuner->problems[p].inputs > 0;
+        wanted |= tuner->problems[p].inputs > 0 && tuner->problems[p].conv.kernel == 0;
     for (int i = 0; i < tuner->device_count && wanted; i++) {
         GNF_TRY(measurer_cublaslt(tuner->device[i].measurer, &there));
         tuner->device[i].kind->no_cublaslt = !there;

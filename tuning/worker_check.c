@@ -164,8 +164,7 @@ static gnf_status compare(struct measuring *m, struct measured *out)
     struct comparison comparison;
     const void *y = m->y;
     if (m->logical != NULL) {
-        tensors_from_memory(&m->problem, m->problem.samples, tensors_y_channels(&m->problem), m->y,
-                            m->logical);
+        tensors_from_memory(&m->tensors, m->y, m->logical);
         y = m->logical;
     }
     GNF_TRY(compare_run(&m->tensors, y, m->reference, &comparison));

@@ -78,7 +78,7 @@ static gnf_status make_tensors(struct measuring *m)
     GNF_TRY(tensors_create(&m->tensors, problem, problem->samples));
     size_t elements = (size_t)(m->tensors.y_elements > 0 ? m->tensors.y_elements : 1);
     size_t bytes = elements * gnf_dtype_size(problem->dtype);
-    bool in_order = tensors_in_order(problem, tensors_y_channels(problem));
+    bool in_order = tensors_in_order(&m->tensors, TENSOR_Y);
     m->reference = malloc(elements * sizeof *m->reference);
     m->y = malloc(bytes);
     m->logical = in_order ? NULL : malloc(bytes);

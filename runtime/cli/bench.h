@@ -9,9 +9,9 @@ struct bench_result {
     double time_us, spread_us;
     int samples, batch, sets;
     bool cold;              /* no launch found its inputs in the L2 cache, */
-    bool weight_hot;        /* but linear's weight perhaps, which fits there */
+    bool weight_hot;        /* but the weight perhaps, which fits there */
     int64_t bytes;          /* read and written at least: y and every tensor given */
-    double flop;            /* of linear's product, 0 without one */
+    double flop;            /* of linear or conv2d, 0 without either */
     double copy_us;         /* 0: no copy could be measured */
     double copy_fraction;   /* copy_us / time_us */
     char copy_missing[256]; /* why there is no copy; "" otherwise */

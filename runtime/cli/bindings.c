@@ -10,21 +10,10 @@ static size_t bytes_of(const struct bindings *bindings, int64_t elements)
     return (size_t)elements * gnf_dtype_size(bindings->tensors->problem->dtype);
 }
 
-/* A tensor's values as they lie in device memory. */
-static const void *in_memory_order(struct bindings *bindings, const struct tensor *tensor)
-{
-    const struct gnf_problem *problem = bindings->tensors->problem;
-    if (tensor->broadcast != GNF_FULL || tensors_in_order(problem, problem->channels))
-        return tensor->data;
-    tensors_to_memory(problem, bindings->tensors->samples, problem->channels, tensor->data,
-                      bindings->scratch);
-    return bindings->scratch;
-}
-
 static gnf_status upload(struct bindings *bindings, int which)
 {
     return buffer_upload(bindings->session, &bindings->input[which],
-                         in_memory_order(bindings, &bindings->tensors->at[which]));
+                         tensors_to_memory(bindings->tensors, which, bindings->scratch));
 }
 
 static gnf_status create_buffers(struct bindings *bindings)
@@ -55,9 +44,9 @@ gnf_status bindings_create(struct bindings *bindings, struct session *session, c
     bindings->tensors = tensors;
     bindings->misaligned = misaligned;
     bindings->shared = shared;
-    size_t scratch = bytes_of(bindings, tensors->at[TENSOR_X].elements);
-    if (!tensors_in_order(tensors->problem, tensors->problem->channels)) {
-        bindings->scratch = malloc(scratch > 0 ? scratch : 1);
+    size_t scratch = tensors_scratch_bytes(tensors);
+    if (scratch > 0) {
+        bindings->scratch = malloc(scratch);
         if (bindings->scratch == NULL)
             return gnf_fail(GNF_OUT_OF_MEMORY, "no host memory for %zu bytes", scratch);
     }
@@ -178,7 +167,7 @@ gnf_status bindings_inspect(struct bindings *bindings, bool inputs, char *fault,
         if (now == NULL)
             return gnf_fail(GNF_OUT_OF_MEMORY, "no host memory for %zu bytes", bytes);
         gnf_status status = buffer_download(bindings->session, &bindings->input[i], now);
-        if (status == GNF_OK && memcmp(now, in_memory_order(bindings, tensor), bytes) != 0)
+        if (status == GNF_OK && memcmp(now, tensors_to_memory(tensors, i, bindings->scratch), bytes) != 0)
             snprintf(fault, size, "changed %s, an input", tensor->name);
         free(now);
         GNF_TRY(status);

@@ -105,7 +105,7 @@ static gnf_status execute(struct running *running)
         bindings_free(&bindings);
     }
     if (status == GNF_OK)
-        tensors_from_memory(problem, tensors->samples, tensors_y_channels(problem), memory, running->y);
+        tensors_from_memory(tensors, memory, running->y);
     free(memory);
     if (status == GNF_OK && fault[0] != '\0')
         return gnf_fail(GNF_DRIVER_ERROR, "the kernel %s", fault);

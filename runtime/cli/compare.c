@@ -168,7 +168,7 @@ gnf_status compare_run(const struct tensors *tensors, const void *y, const doubl
     const struct gnf_problem *problem = tensors->problem;
     int64_t groups = problem->reduction >= 0 ? 1 : problem->groups;
     struct comparing work = {.tensors = tensors, .y = y, .reference = reference};
-    work.length = tensors_y_channels(problem) / groups * problem->spatial;
+    work.length = problem->y_channels / groups * problem->y_spatial;
     work.parts = (work.length + PART - 1) / PART;
     memset(result, 0, sizeof *result);
     result->worst = -1;

@@ -2,12 +2,32 @@
 
 #include <string.h>
 
+static bool conv2d_first(const struct gnf_problem *problem)
+{
+    return problem->conv.kernel > 0;
+}
+
+/* groupnorm stands right behind linear or conv2d and its output is all that is used, so that an error in it
+ * counts by the group's deviation. */
+static bool norm_takes_all(const struct gnf_problem *problem)
+{
+    bool all = problem->norm == 1;
+    for (int k = problem->norm + 1; k < problem->stage_count; k++)
+        all &= problem->stage[k].op->kind != GNF_OP_BINARY || problem->stage[k].label < 0 ||
+               problem->stage[k].label > problem->norm;
+    return all;
+}
+
 /* What the stored type resolves, and what is left of it after float arithmetic before the norm or a product
- * with x. */
+ * with x. conv2d turns a mean into an offset a channel, as large as the mean: beside a group's other channels
+ * its error is none, alone it is float's. */
 static double large_mean(const struct gnf_problem *problem)
 {
     if (problem->dtype == GNF_BF16 || problem->tf32)
         return 8;
+    if (conv2d_first(problem) && problem->dtype == GNF_F32 && problem->channels > problem->groups &&
+        norm_takes_all(problem))
+        return 1e4;
     bool product = false;
     for (int k = 0; k < problem->stage_count; k++)
         product |= problem->stage[k].op->kind == GNF_OP_BINARY &&
@@ -15,16 +35,11 @@ static double large_mean(const struct gnf_problem *problem)
     return problem->dtype == GNF_F16 || problem->norm > 0 || product ? 100 : 1e4;
 }
 
-/* Can rows be of any size? An f16 holds 2^-14 to 2^15. And an error of float in y = linear(x) grows with the
- * row: groupnorm right behind takes that back, but not what comes between, nor a later stage that takes x or
- * y again. */
+/* Can rows, or samples, be of any size? An f16 holds 2^-14 to 2^15. And an error of float in y = linear(x)
+ * grows with the row. */
 static bool takes_any_scale(const struct gnf_problem *problem)
 {
-    bool any = problem->dtype != GNF_F16 && problem->norm == 1;
-    for (int k = problem->norm + 1; k < problem->stage_count; k++)
-        any &= problem->stage[k].op->kind != GNF_OP_BINARY || problem->stage[k].label < 0 ||
-               problem->stage[k].label > problem->norm;
-    return any;
+    return problem->dtype != GNF_F16 && norm_takes_all(problem);
 }
 
 /* What a matrix product can do wrong. */
@@ -52,6 +67,28 @@ static int list_linear(const struct gnf_problem *problem, struct data_set *list)
     return count;
 }
 
+/* What a convolution can do wrong. */
+static int list_conv2d(const struct gnf_problem *problem, struct data_set *list)
+{
+    const struct random_recipe uniform = {.kind = RANDOM_UNIFORM}, nan = {.special = RANDOM_ONE_NAN};
+    int count = 0;
+    list[count++] = (struct data_set){"mean-3", {{RANDOM_NORMAL, 3, 1, 0, 0}, uniform, true}, false};
+    const struct random_recipe lognormal = {.kind = RANDOM_LOGNORMAL,
+                                            .spread = norm_takes_all(problem) ? 2 : 1};
+    list[count++] = (struct data_set){"lognormal", {lognormal, uniform, true}, false};
+    if (takes_any_scale(problem))
+        list[count++] = (struct data_set){"scaled-samples", {{.kind = RANDOM_ROWS}, uniform, true}, false};
+    list[count++] = (struct data_set){"weight-nan", {uniform, nan, true}, false};
+    return count;
+}
+
+/* An infinity among operands that are split in hi and lo comes out of the sums as NaN. That is as good where
+ * the norm follows, and not where a stage before it would have made a number of the infinity. */
+static bool takes_infinity(const struct gnf_problem *problem)
+{
+    return !conv2d_first(problem) || problem->dtype != GNF_F32 || problem->norm == 1;
+}
+
 int data_sets_list(const struct gnf_problem *problem, struct data_set list[DATA_SETS_MAX])
 {
     const struct random_recipe weight = {.kind = RANDOM_UNIFORM};
@@ -63,7 +100,11 @@ int data_sets_list(const struct gnf_problem *problem, struct data_set list[DATA_
         {"one-nan", {{.special = RANDOM_ONE_NAN}, weight, true}, false},
         {"one-inf", {{.special = RANDOM_ONE_INF}, weight, true}, false},
     };
-    enum { ANY = sizeof all / sizeof all[0] };
+    int count = sizeof all / sizeof all[0];
     memcpy(list, all, sizeof all);
-    return problem->inputs > 0 ? ANY + list_linear(problem, list + ANY) : ANY;
+    if (!takes_infinity(problem))
+        count--;
+    if (conv2d_first(problem))
+        return count + list_conv2d(problem, list + count);
+    return problem->inputs > 0 ? count + list_linear(problem, list + count) : count;
 }

@@ -7,7 +7,7 @@
 struct data_set {
     const char *name;
     struct tensors_recipe recipe;
-    bool thorough; /* also misaligned pointers, y in place of its inputs, inputs left alone */
+    bool thorough; /* also a second time, misaligned pointers, y in place of its inputs, inputs left alone */
 };
 enum { DATA_SETS_MAX = 12 };
 

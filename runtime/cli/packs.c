@@ -1,6 +1,5 @@
 #include "packs.h"
 
-#include "../plan.h"
 #include "generate.h"
 #include "output.h"
 #include <stdio.h>
@@ -122,7 +121,6 @@ gnf_status packs_require(struct packs *packs, const struct args *args, const str
                          const struct gnf_problem *problem)
 {
     int count;
-    GNF_TRY(gnf_plan_supported(problem, args->operand)); /* no generator would help */
     if (packs_find(packs, problem->key, &count, NULL) != NULL)
         return GNF_OK;
     const struct gnf_variant *generic = packs_find(packs, problem->chain, &count, NULL);

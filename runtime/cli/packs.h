@@ -40,8 +40,7 @@ gnf_status packs_variants(const struct packs *packs, const struct gnf_problem *p
                           struct pack_variant **list, int *count);
 /* Makes sure that some pack has the problem's key, by generating one. Where that cannot be done a
  * shape-generic kernel will do, and without one it is GNF_NO_KERNEL, the message naming the command to run
- * elsewhere. GNF_NOT_SUPPORTED for stages without kernels; args->operand is the problem as the user wrote it.
- */
+ * elsewhere. */
 gnf_status packs_require(struct packs *packs, const struct args *args, const struct gnf_options *options,
                          const struct gnf_problem *problem);
 

@@ -60,6 +60,12 @@ static double wide(uint64_t key, uint64_t i)
     return bits & 1 ? -size : size;
 }
 
+static double lognormal(uint64_t key, uint64_t i, double spread)
+{
+    double size = exp(spread * random_normal(key, i));
+    return draw(~key, i) & 1 ? -size : size;
+}
+
 /* Element i of a row whose second half goes with its first, at the same place there. */
 static double halves(const struct fill *fill, int64_t i, bool cancelling)
 {
@@ -82,6 +88,8 @@ static double value_of(const struct fill *fill, int64_t i)
         return random_uniform(fill->key, (uint64_t)i) * row_scale(i / fill->row);
     case RANDOM_WIDE:
         return wide(fill->key, (uint64_t)i);
+    case RANDOM_LOGNORMAL:
+        return lognormal(fill->key, (uint64_t)i, data->spread);
     case RANDOM_HALVES:
     case RANDOM_CANCELLING:
         return halves(fill, i, data->kind == RANDOM_CANCELLING);

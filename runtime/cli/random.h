@@ -11,6 +11,7 @@ enum random_kind {
     RANDOM_CONSTANT,  /* mean */
     RANDOM_ROWS,      /* uniform, a row times its own power of two from -20 to 20 */
     RANDOM_WIDE,      /* of either sign, the logarithms of the sizes uniform from 1e-20 to 1e20 */
+    RANDOM_LOGNORMAL, /* of either sign, the logarithms of the sizes normal with mean 0 and spread */
     RANDOM_HALVES,    /* uniform, the second half of a row the same as its first */
     RANDOM_CANCELLING /* uniform, the second half of a row what cancels its first but for a sixteenth, in
                          rows of 1024 and more a quarter */
@@ -20,7 +21,7 @@ enum random_special { RANDOM_FINITE, RANDOM_ONE_NAN, RANDOM_ONE_INF };
 struct random_recipe {
     enum random_kind kind;
     double mean;                 /* normal: the mean; constant: the value */
-    double spread;               /* normal: the standard deviation */
+    double spread;               /* normal: the standard deviation; lognormal: that of the logarithm */
     enum random_special special; /* one element replaced, at a place that depends on the seed */
     double scale;                /* times this; 0: 1 */
 };

@@ -20,7 +20,7 @@ struct work {
     const struct tensors *tensors;
     double *y;
     int64_t units_per_sample, unit_channels;
-    const double *linear; /* what linear made of the samples from `first_sample` on; NULL without one */
+    const double *product; /* what linear or conv2d made of the samples from `first_sample` on, or NULL */
     int64_t first_sample;
     atomic_bool no_memory;
 };
@@ -163,6 +163,30 @@ static void reduction(struct unit *unit, const char *name)
     unit->channels = 1;
 }
 
+/* mean(all): one value a sample. */
+static void mean_of_all(struct unit *unit)
+{
+    int64_t count = unit->channels * unit->spatial;
+    unit->value[0] = sum_of(unit->value, count) / (double)count;
+    unit->channels = unit->spatial = 1;
+}
+
+/* In place: a pixel's window begins at or behind its own place. */
+static void maxpool2d(struct unit *unit)
+{
+    const struct gnf_window *pool = &unit->tensors->problem->pool;
+    int64_t spatial = pool->output[0] * pool->output[1];
+    for (int64_t i = 0; i < unit->channels * spatial; i++) {
+        int64_t y = i % spatial / pool->output[1] * pool->stride, x = i % pool->output[1] * pool->stride;
+        const double *from = unit->value + (i / spatial * pool->input[0] + y) * pool->input[1] + x;
+        double most = -INFINITY;
+        for (int64_t k = 0; k < pool->kernel * pool->kernel; k++)
+            most = larger(from[k / pool->kernel * pool->input[1] + k % pool->kernel], most);
+        unit->value[i] = most;
+    }
+    unit->spatial = spatial;
+}
+
 static void run_stages(struct unit *unit, double *row)
 {
     const struct gnf_problem *problem = unit->tensors->problem;
@@ -176,9 +200,16 @@ static void run_stages(struct unit *unit, double *row)
             binary(unit, stage, row);
             break;
         case GNF_OP_REDUCTION:
-            reduction(unit, stage->op->name);
+            if (problem->reduces_all)
+                mean_of_all(unit);
+            else
+                reduction(unit, stage->op->name);
+            break;
+        case GNF_OP_MAXPOOL2D:
+            maxpool2d(unit);
             break;
         case GNF_OP_LINEAR: /* the unit began with its output */
+        case GNF_OP_CONV2D:
             break;
         default:
             elementwise(unit, stage);
@@ -201,12 +232,12 @@ static void load_unit(const struct work *work, struct unit *unit)
 {
     const struct gnf_problem *problem = work->tensors->problem;
     int64_t sample = unit->sample - work->first_sample, count = unit->channels * unit->spatial;
-    if (work->linear != NULL)
-        memcpy(unit->value, work->linear + sample * problem->channels + unit->channel,
+    if (work->product != NULL)
+        memcpy(unit->value, work->product + (sample * problem->channels + unit->channel) * unit->spatial,
                (size_t)count * sizeof(double));
     else
         stored_load_many(problem->dtype, work->tensors->at[TENSOR_X].data,
-                         (unit->sample * problem->channels + unit->channel) * problem->spatial, count,
+                         (unit->sample * problem->channels + unit->channel) * unit->spatial, count,
                          unit->value);
 }
 
@@ -216,7 +247,7 @@ static void run_units(void *user, int64_t begin, int64_t end)
     const struct gnf_problem *problem = work->tensors->problem;
     size_t size = (size_t)(work->unit_channels * problem->spatial) * sizeof(double);
     double *row = malloc((size_t)problem->spatial * sizeof(double));
-    struct unit unit = {.tensors = work->tensors, .spatial = problem->spatial, .value = malloc(size)};
+    struct unit unit = {.tensors = work->tensors, .value = malloc(size)};
     bool memory = row != NULL && unit.value != NULL;
     for (int label = 1; label <= problem->stage_count; label++) {
         if (!label_used(problem, label))
@@ -230,11 +261,11 @@ static void run_units(void *user, int64_t begin, int64_t end)
         unit.sample = work->first_sample + i / work->units_per_sample;
         unit.channel = i % work->units_per_sample * work->unit_channels;
         unit.channels = work->unit_channels;
-        int64_t at = (unit.sample * problem->channels + unit.channel) * problem->spatial;
+        unit.spatial = problem->spatial;
         load_unit(work, &unit);
         run_stages(&unit, row);
-        if (problem->reduction >= 0)
-            at = unit.sample * problem->spatial;
+        int64_t first = problem->reduction >= 0 ? 0 : unit.channel;
+        int64_t at = (unit.sample * problem->y_channels + first) * problem->y_spatial;
         memcpy(work->y + at, unit.value, (size_t)(unit.channels * unit.spatial) * sizeof(double));
     }
     for (int label = 1; label <= problem->stage_count; label++)
@@ -243,46 +274,47 @@ static void run_units(void *user, int64_t begin, int64_t end)
     free(row);
 }
 
-/* linear's output of so many samples at a time, or a reduction of a large batch would need memory for all. */
-enum { SLAB = 1024 };
+/* The first stage's output of so many samples at a time, or a reduction of a large batch would need memory
+ * for all; fewer where they are large, but some for every thread. */
+enum { SLAB_SAMPLES = 1024, SLAB_ELEMENTS = 1 << 25 };
+
+static int64_t slab_of(const struct tensors *tensors)
+{
+    int64_t sample = tensors->problem->channels * tensors->problem->spatial, slab = SLAB_ELEMENTS / sample;
+    slab = slab < 1 ? 1 : slab < SLAB_SAMPLES ? slab : SLAB_SAMPLES;
+    return slab < tensors->samples ? slab : tensors->samples;
+}
 
 static gnf_status run_slabs(struct work *work, int64_t grain)
 {
     const struct tensors *tensors = work->tensors;
+    const struct gnf_problem *problem = tensors->problem;
     int64_t samples = tensors->samples, slab = samples;
-    double *linear = NULL;
+    double *product = NULL;
     gnf_status status = GNF_OK;
     if (tensors->weight >= 0) {
-        slab = samples < SLAB ? samples : SLAB;
-        linear = malloc((size_t)(slab * tensors->problem->channels) * sizeof *linear);
-        if (linear == NULL)
-            return gnf_fail(GNF_OUT_OF_MEMORY, "no host memory for the reference of linear");
+        slab = slab_of(tensors);
+        product = malloc((size_t)(slab * problem->channels * problem->spatial) * sizeof *product);
+        if (product == NULL)
+            return gnf_fail(GNF_OUT_OF_MEMORY, "no host memory for the reference of %s",
+                            problem->stage[0].op->name);
     }
-    work->linear = linear;
+    work->product = product;
     for (int64_t first = 0; first < samples && status == GNF_OK; first += slab) {
-        int64_t rows = samples - first < slab ? samples - first : slab;
+        int64_t count = samples - first < slab ? samples - first : slab;
         work->first_sample = first;
-        if (linear != NULL)
-            status = product_run(tensors, first, rows, linear);
+        if (product != NULL)
+            status = product_run(tensors, first, count, product);
         if (status == GNF_OK)
-            parallel_for(rows * work->units_per_sample, grain, run_units, work);
+            parallel_for(count * work->units_per_sample, grain, run_units, work);
     }
-    free(linear);
+    free(product);
     return status;
 }
 
 gnf_status reference_run(const struct tensors *tensors, double *y)
 {
     const struct gnf_problem *problem = tensors->problem;
-    for (int k = 0; k < problem->stage_count; k++) {
-        const struct gnf_stage *stage = &problem->stage[k];
-        bool known =
-            stage->op->kind == GNF_OP_ELEMENTWISE || stage->op->kind == GNF_OP_BINARY ||
-            stage->op->kind == GNF_OP_GROUPNORM || (stage->op->kind == GNF_OP_LINEAR && k == 0) ||
-            (stage->op->kind == GNF_OP_REDUCTION && (stage->op->param_count == 0 || stage->value[0] == 0));
-        if (!known)
-            return gnf_fail(GNF_NOT_SUPPORTED, "%s: this stage has no host reference", stage->op->name);
-    }
     if (tensors->y_elements == 0)
         return GNF_OK;
     /* A reduction needs all channels of a sample at once; without one a group is work enough, and less

@@ -11,7 +11,7 @@ typedef double (*gnf_reference_fn)(double x, const double *scalars);
 extern const gnf_reference_fn gnf_op_references[];
 
 /* y[0 .. tensors->y_elements) in logical C order. All required tensors must have data. Uses up to 16 threads,
- * a sample or a group at a time. GNF_NOT_SUPPORTED for stages without a reference, GNF_OUT_OF_MEMORY. */
+ * a sample or a group at a time. GNF_OUT_OF_MEMORY. */
 gnf_status reference_run(const struct tensors *tensors, double *y);
 
 #endif

@@ -39,25 +39,18 @@ static uint64_t *address_of(const struct tensors *tensors, gnf_arguments *argume
 
 static gnf_status fill(struct rotation *rotation, const struct tensors *tensors, size_t y_bytes)
 {
-    const struct gnf_problem *problem = tensors->problem;
     CUdeviceptr next = rotation->slab, next_small = rotation->small;
     gnf_status status = GNF_OK;
-    void *scratch = NULL;
-    if (!tensors_in_order(problem, problem->channels)) {
-        scratch = malloc((size_t)tensors->at[TENSOR_X].elements * gnf_dtype_size(problem->dtype) + 1);
-        if (scratch == NULL)
-            return gnf_fail(GNF_OUT_OF_MEMORY, "no host memory for a copy of x");
-    }
+    size_t scratch_bytes = tensors_scratch_bytes(tensors);
+    void *scratch = scratch_bytes > 0 ? malloc(scratch_bytes) : NULL;
+    if (scratch == NULL && scratch_bytes > 0)
+        return gnf_fail(GNF_OUT_OF_MEMORY, "no host memory for a copy of %zu bytes", scratch_bytes);
     for (int i = 0; i < tensors->count && status == GNF_OK; i++) {
         const struct tensor *tensor = &tensors->at[i];
-        const void *values = tensor->data;
         bool full = tensor->broadcast == GNF_FULL;
-        if (values == NULL)
+        if (tensor->data == NULL)
             continue;
-        if (full && scratch != NULL) {
-            tensors_to_memory(problem, tensors->samples, problem->channels, values, scratch);
-            values = scratch;
-        }
+        const void *values = tensors_to_memory(tensors, i, scratch);
         for (int set = 0; set < rotation->sets && status == GNF_OK; set++) {
             uint64_t *address = address_of(tensors, &rotation->arguments[set], i);
             if (full || set == 0)

@@ -1,5 +1,5 @@
 /* A problem's tensors on the device several times over, so that a launch does not find its own in the L2
- * cache: full tensors once a set; once for all sets the small ones, and linear's weight, as one layer has
+ * cache: full tensors once a set; once for all sets the small ones, and the weight, as one layer has
  * one. No guards; for measuring what was checked before. */
 #ifndef CLI_ROTATION_H
 #define CLI_ROTATION_H
@@ -20,7 +20,7 @@ struct rotation {
     int sets;
     CUdeviceptr slab, small, workspace;
     size_t workspace_size;
-    int64_t bytes, weight_bytes; /* of all tensors in it, of linear's weight */
+    int64_t bytes, weight_bytes; /* of all tensors in it, of the weight */
     struct rotation_weight weight[ROTATION_WEIGHTS];
     int weight_count;
     gnf_arguments *arguments; /* one a set */

@@ -7,9 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-int64_t tensors_y_channels(const struct gnf_problem *problem)
+/* N, C and the spatial sizes of what groupnorm sees. */
+static int seen_shape(const struct tensors *tensors, int64_t shape[TENSORS_RANK])
 {
-    return problem->reduction >= 0 ? 1 : problem->channels;
+    const struct gnf_problem *problem = tensors->problem;
+    shape[0] = tensors->samples;
+    shape[1] = problem->channels;
+    for (int i = 0; i < problem->spatial_rank; i++)
+        shape[2 + i] = problem->conv.kernel > 0 ? problem->conv.output[i] : problem->size[i];
+    return 2 + problem->spatial_rank;
 }
 
 static struct tensor *add_tensor(struct tensors *tensors, const char *name, enum gnf_broadcast broadcast,
@@ -19,10 +25,7 @@ static struct tensor *add_tensor(struct tensors *tensors, const char *name, enum
     struct tensor *tensor = &tensors->at[tensors->count++];
     *tensor = (struct tensor){.name = name, .broadcast = broadcast, .required = required};
     if (broadcast == GNF_FULL) {
-        tensor->shape[tensor->rank++] = tensors->samples;
-        tensor->shape[tensor->rank++] = problem->channels;
-        for (int i = 0; i < problem->spatial_rank; i++)
-            tensor->shape[tensor->rank++] = problem->size[i];
+        tensor->rank = seen_shape(tensors, tensor->shape);
     } else if (broadcast == GNF_CHANNEL) {
         tensor->shape[tensor->rank++] = problem->channels;
     }
@@ -55,9 +58,12 @@ gnf_status tensors_create(struct tensors *tensors, const struct gnf_problem *pro
         add_tensor(tensors, problem->operand[i].name, problem->operand[i].broadcast, true);
     if (problem->inputs > 0) {
         x->shape[1] = problem->inputs;
+        memcpy(x->shape + 2, problem->size, sizeof problem->size);
         tensors->weight = tensors->count;
         struct tensor *weight = add_tensor(tensors, "weight", GNF_CHANNEL, true);
         weight->shape[weight->rank++] = problem->inputs;
+        for (int i = 0; i < 2 && problem->conv.kernel > 0; i++)
+            weight->shape[weight->rank++] = problem->conv.kernel;
         add_tensor(tensors, "bias", GNF_CHANNEL, false);
     }
     for (int i = 0; i < tensors->count; i++)
@@ -83,8 +89,14 @@ static gnf_status make_room(struct tensors *tensors, struct tensor *tensor)
     return GNF_OK;
 }
 
-/* A layer's weights and bias as PyTorch makes them are uniform within 1 / sqrt(IN); the values of a recipe
- * are meant for a bound of 1. */
+/* Products that one element of the output sums. */
+static int64_t depth_of(const struct gnf_problem *problem)
+{
+    return problem->inputs * (problem->conv.kernel > 0 ? problem->conv.kernel * problem->conv.kernel : 1);
+}
+
+/* A layer's weights and bias as PyTorch makes them are uniform within 1 / sqrt(products an output); the
+ * values of a recipe are meant for a bound of 1. */
 static struct random_recipe recipe_of(const struct tensors *tensors, int which,
                                       const struct tensors_recipe *recipe)
 {
@@ -94,7 +106,7 @@ static struct random_recipe recipe_of(const struct tensors *tensors, int which,
     else if (which == tensors->weight)
         one = recipe->weight;
     if (tensors->weight >= 0 && which >= tensors->weight)
-        one.scale = (one.scale != 0 ? one.scale : 1) / sqrt((double)tensors->problem->inputs);
+        one.scale = (one.scale != 0 ? one.scale : 1) / sqrt((double)depth_of(tensors->problem));
     return one;
 }
 
@@ -117,15 +129,19 @@ gnf_status tensors_random(struct tensors *tensors, const struct tensors_recipe *
 
 int tensors_y_shape(const struct tensors *tensors, int64_t shape[TENSORS_RANK])
 {
-    const struct tensor *x = &tensors->at[TENSOR_X];
-    memcpy(shape, x->shape, sizeof x->shape);
-    shape[1] = tensors_y_channels(tensors->problem);
-    return x->rank;
+    const struct gnf_problem *problem = tensors->problem;
+    int rank = seen_shape(tensors, shape);
+    shape[1] = problem->y_channels;
+    for (int i = 0; i < problem->spatial_rank; i++)
+        shape[2 + i] = problem->reduces_all    ? 1
+                       : problem->pooling >= 0 ? problem->pool.output[i]
+                                               : shape[2 + i];
+    return rank;
 }
 
 bool tensors_can_share(const struct tensors *tensors, int which)
 {
-    return tensors->problem->reduction < 0 && which < tensors->count &&
+    return tensors->problem->reduction < 0 && tensors->problem->pooling < 0 && which < tensors->count &&
            tensors->at[which].broadcast == GNF_FULL && !(which == TENSOR_X && tensors->weight >= 0);
 }
 
@@ -205,33 +221,59 @@ static void transpose_strips(void *user, int64_t begin, int64_t end)
     }
 }
 
-bool tensors_in_order(const struct gnf_problem *problem, int64_t channels)
+/* Of tensor `which`, or of y: channels, and elements of each in one sample. */
+static void planes_of(const struct tensors *tensors, int which, int64_t *channels, int64_t *spatial)
 {
-    return !problem->channels_last || channels <= 1 || problem->spatial <= 1;
+    const struct gnf_problem *problem = tensors->problem;
+    bool y = which == TENSOR_Y, x = which == TENSOR_X;
+    *channels = y ? problem->y_channels : tensors->at[which].shape[1];
+    *spatial = y ? problem->y_spatial : x ? problem->x_spatial : problem->spatial;
 }
 
-static void convert(const struct gnf_problem *problem, int64_t samples, int64_t rows, int64_t columns,
-                    const void *from, void *to)
+bool tensors_in_order(const struct tensors *tensors, int which)
 {
-    size_t size = gnf_dtype_size(problem->dtype);
-    if (!problem->channels_last || rows <= 1 || columns <= 1) {
-        memcpy(to, from, (size_t)(samples * rows * columns) * size);
-        return;
-    }
-    struct transpose t = {from, to, rows, columns, size};
-    parallel_for(samples * ((rows + TILE - 1) / TILE), 1 + 65536 / (TILE * columns), transpose_strips, &t);
+    int64_t channels, spatial;
+    if (which != TENSOR_Y && tensors->at[which].broadcast != GNF_FULL)
+        return true;
+    planes_of(tensors, which, &channels, &spatial);
+    return !tensors->problem->channels_last || channels <= 1 || spatial <= 1;
 }
 
-void tensors_to_memory(const struct gnf_problem *problem, int64_t samples, int64_t channels,
-                       const void *logical, void *memory)
+static void convert(const struct tensors *tensors, int64_t rows, int64_t columns, const void *from, void *to)
 {
-    convert(problem, samples, channels, problem->spatial, logical, memory);
+    struct transpose t = {from, to, rows, columns, gnf_dtype_size(tensors->problem->dtype)};
+    parallel_for(tensors->samples * ((rows + TILE - 1) / TILE), 1 + 65536 / (TILE * columns),
+                 transpose_strips, &t);
 }
 
-void tensors_from_memory(const struct gnf_problem *problem, int64_t samples, int64_t channels,
-                         const void *memory, void *logical)
+const void *tensors_to_memory(const struct tensors *tensors, int which, void *scratch)
 {
-    convert(problem, samples, problem->spatial, channels, memory, logical);
+    const struct tensor *tensor = &tensors->at[which];
+    int64_t channels, spatial;
+    if (tensors_in_order(tensors, which))
+        return tensor->data;
+    planes_of(tensors, which, &channels, &spatial);
+    convert(tensors, channels, spatial, tensor->data, scratch);
+    return scratch;
+}
+
+void tensors_from_memory(const struct tensors *tensors, const void *memory, void *logical)
+{
+    int64_t channels, spatial;
+    planes_of(tensors, TENSOR_Y, &channels, &spatial);
+    if (tensors_in_order(tensors, TENSOR_Y))
+        memcpy(logical, memory, (size_t)tensors->y_elements * gnf_dtype_size(tensors->problem->dtype));
+    else
+        convert(tensors, spatial, channels, memory, logical);
+}
+
+size_t tensors_scratch_bytes(const struct tensors *tensors)
+{
+    int64_t most = 0;
+    for (int i = 0; i < tensors->count; i++)
+        if (!tensors_in_order(tensors, i) && tensors->at[i].elements > most)
+            most = tensors->at[i].elements;
+    return (size_t)most * gnf_dtype_size(tensors->problem->dtype);
 }
 
 int64_t tensors_bytes(const struct tensors *tensors, bool all)
@@ -245,5 +287,8 @@ int64_t tensors_bytes(const struct tensors *tensors, bool all)
 
 double tensors_flop(const struct gnf_problem *problem, int64_t samples)
 {
-    return 2.0 * (double)samples * (double)problem->inputs * (double)problem->channels;
+    if (problem->inputs == 0)
+        return 0;
+    return 2.0 * (double)samples * (double)problem->spatial * (double)depth_of(problem) *
+           (double)problem->channels;
 }

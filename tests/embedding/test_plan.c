@@ -155,7 +155,7 @@ static void test_wrong_problems(void **state)
         {"f32[2,4,9]", GNF_INVALID_PROBLEM, "groupnorm"},
         {"", GNF_INVALID_PROBLEM, ""},
         {"f32[2,4,9] | groupnorm(2) | softmax", GNF_INVALID_PROBLEM, "softmax"},
-        {"f32[2,4,9] | groupnorm(2) | mean(all)", GNF_NOT_SUPPORTED, "mean"},
+        {"f32[2,4,9,9] | conv2d(4, 10) | groupnorm(2)", GNF_INVALID_PROBLEM, "kernel = 10"},
         {"bf16[2,4,9] | groupnorm(2) | elu | mish", GNF_NO_KERNEL, "gnfuse-gen"},
     };
     gnf_plan *plan;

@@ -167,8 +167,6 @@ static void test_wrong_arguments(void **state)
     assert_refused(tune_text("f32[3,6,7] | groupnorm(3)", (gnf_tune_options){.samples = 4}),
                    GNF_INVALID_ARGUMENT, "samples = 4");
     assert_refused(tune_text("f32[2,4,9] | groupnorm(3)", (gnf_tune_options){0}), GNF_INVALID_PROBLEM, "3");
-    assert_refused(tune_text("f32[2,4,9] | groupnorm(2) | mean(all)", (gnf_tune_options){0}),
-                   GNF_NOT_SUPPORTED, "mean");
     assert_refused(tune_text("bf16[2,4,9] | groupnorm(2) | elu | mish", (gnf_tune_options){0}), GNF_NO_KERNEL,
                    "gnfuse-gen");
     assert_refused(tune_text("f32[0,6,7] | groupnorm(3) | add(r: full)", (gnf_tune_options){0}),
