@@ -16,4 +16,6 @@ def fast_tanh(problem):
         adds_itself = stage.op.kind == ops.BINARY and (stage.label or 0) > problem.norm + 1
         return stage.op.name in CALM and not adds_itself
 
-    return all(calm(stage) for stage in after[1:])
+    # The slope of hardswish is at most 1 where a tanh can be, and beyond 1.5 no longer: what was added takes it there.
+    first_added = next((i for i, stage in enumerate(after) if stage.op.kind == ops.BINARY), len(after))
+    return all(calm(stage) for stage in after[1:]) and all(stage.op.name != "hardswish" for stage in after[first_added:])
