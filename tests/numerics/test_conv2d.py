@@ -14,6 +14,7 @@ DEVICE = os.environ.get("GNFUSE_TEST_DEVICE", "sim")
 SEED = "f32[3,8,14,32] | y = conv2d(64, 3) | groupnorm(16) | tanh | hardswish | add(y) | logsumexp"
 BORDERS = "f32[1,1,14,14] | y = conv2d(3, 3, stride=2, padding=1) | groupnorm(1) | scale(0) | add(y)"
 ALONE = "f32[4,3,5,13] | conv2d(8, 3) | groupnorm(8)"
+APART = "f32[1,8,6,9] | conv2d(16, 1, 2) | groupnorm(4)"
 VISIBLE = "f32[4,4,8,9] | y = conv2d(16, 3, stride=2) | groupnorm(4) | scale(0) | add(y)"
 
 
@@ -150,3 +151,14 @@ def test_what_no_window_covers_does_not_count(tmp_path):
     for name in ways(VISIBLE):
         y = run(VISIBLE, tmp_path, name, **tensors)
         assert error(y[:2], want[:2]) < 1e-5 and np.isnan(y[2:]).all(), name
+
+
+def test_what_lies_between_windows_decides_nothing(tmp_path):
+    # Every other column: parts of x are scaled by their largest value, and this one would leave nothing of the others.
+    rng = np.random.default_rng(3)
+    x, weight = rng.standard_normal((1, 8, 6, 9), np.float32), rng.standard_normal((16, 8, 1, 1), np.float32)
+    want = groupnorm(conv2d(x, weight, stride=2), 4)
+    x[..., 1::2] = 1e30
+    for name in ways(APART):
+        y = run(APART, tmp_path, name, x=x, weight=weight)
+        assert np.abs(y - want).max() < 1e-5, name
