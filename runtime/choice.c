@@ -181,7 +181,7 @@ gnf_status gnf_choice_check(const struct gnf_choice *choice, const struct gnf_pr
 static bool fills(const struct gnf_choice *choice, const struct gnf_problem *problem,
                   const struct gnf_device *device)
 {
-    enum { LITTLE = 48 * 1024 }; /* bytes of x */
+    enum { LITTLE = 48 * 1024 }; /* bytes of what groupnorm sees */
     double bytes = (double)gnf_slab_rows(choice->variant, problem, problem->samples) *
                    (double)problem->channels * (double)problem->spatial *
                    (double)gnf_dtype_size(problem->dtype);

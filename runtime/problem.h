@@ -12,8 +12,8 @@
  * linear or conv2d stands first; its output is what the rest of the chain sees. The words tf32 and strict
  * exclude each other and are f32's. Where a size is 0 it counts as 1 for the 63 bits that the tensor's bytes
  * must fit. maxpool2d stands behind groupnorm, once; behind it only labels made there, and no full tensors.
- * conv2d and mean(all) need a spatial element. nhwc is dropped where it changes nothing: C or the product of
- * the spatial sizes is 1 or less, of x and, behind conv2d, of its output.
+ * conv2d, maxpool2d and mean(all) need a spatial element. nhwc is dropped where it changes nothing: C or the
+ * product of the spatial sizes is 1 or less, of x and, behind conv2d, of its output.
  *
  * Canonical text: one space round "|" and "=", none elsewhere but after "," and ":" of arguments; numbers
  * with the fewest digits that give the same float32 (number.h); labels as written. Required parameters are

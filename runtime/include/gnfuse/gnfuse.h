@@ -227,8 +227,8 @@ GNF_API size_t gnf_plan_workspace_size(const gnf_plan *plan);
 GNF_API gnf_status gnf_plan_get_info(const gnf_plan *plan, gnf_plan_info *info);
 
 /* Enqueues the plan's kernels on the stream and returns: no allocation, no synchronisation, no compile; may
- * be captured in a graph. For N = 0 (or no spatial element) it succeeds and launches nothing. Returns
- * GNF_INVALID_ARGUMENT, GNF_DRIVER_ERROR, GNF_OUT_OF_MEMORY (the driver's). */
+ * be captured in a graph. For N = 0 (or where the chain may have it, no spatial element) it succeeds and
+ * launches nothing. Returns GNF_INVALID_ARGUMENT, GNF_DRIVER_ERROR, GNF_OUT_OF_MEMORY (the driver's). */
 GNF_API gnf_status gnf_execute(const gnf_plan *plan, const gnf_arguments *arguments, gnf_stream stream);
 
 /* Enqueues what the plan's variant wants done once for a weight: `weight` is [OUT, IN] as in gnf_arguments,
