@@ -156,6 +156,7 @@ def names(problem, generic=False):
         "rows": rows,
         "dtype": problem.dtype,
         "reduction": problem.reduction is not None,
+        "logsumexp": problem.reduction is not None and problem.stages[problem.reduction].op.name == "logsumexp",
         "mean_all": problem.reduces_all,
         "made": problem.inputs > 0,  # what is read is the output of linear or conv2d
         "linear": problem.linear,
@@ -225,17 +226,18 @@ def _tails(problem, variants, most):
 
 
 def _first(problem, costed, most):
-    """Of those that begin with the convolution, cheapest first: a share of `most` of each strategy, and of it one for any device
-    and one at element alignment."""
+    """Of those that begin with the convolution, cheapest first: a share of `most` of each strategy, and of it one for any device,
+    one at element alignment, and one of each choice of words."""
     kept, counts = [], collections.Counter()
     for _, variant in costed:
         name = variant.strategy.name
+        words = tuple(value for _, value in variant.parameters if isinstance(value, str))
         anywhere = not variant.strategy.exact and max(k["shared"] for k in variant.kernels) <= SHARED_ANYWHERE
         narrow = variant.alignment == problem.element
-        wanted = (anywhere and not counts[name, "anywhere"]) or (narrow and not counts[name, "narrow"])
+        wanted = (anywhere and not counts[name, "anywhere"]) or (narrow and not counts[name, "narrow"]) or not counts[name, words]
         if counts[name] < max(1, most // FIRST) or wanted:
             kept.append(variant)
-            counts.update([name] + [(name, "anywhere")] * anywhere + [(name, "narrow")] * narrow)
+            counts.update([name, (name, words)] + [(name, "anywhere")] * anywhere + [(name, "narrow")] * narrow)
     return kept
 
 

@@ -230,6 +230,22 @@ def test_fast_tanh():
     assert not approximate.fast_tanh(parse("f32[2,4] | groupnorm(2)"))
 
 
+def test_exp2_without_special_functions(build):
+    words = """
+    #include <cstring>
+    typedef unsigned uint32_t;
+    static uint32_t __float_as_uint(float v) { uint32_t w; memcpy(&w, &v, 4); return w; }
+    static float __uint_as_float(uint32_t w) { float v; memcpy(&v, &w, 4); return v; }
+    """
+    call = "EXPORT void run(long n, const float *v, float *out) { for (long i = 0; i < n; i++) out[i] = gnf_exp2_fma(v[i]); }\n"
+    library = build("exp2_fma", SHIM + words + '#include "templates/lib/exp2_fma.cuh"\n' + call, f"-I{ROOT}", compiler="g++")
+    points = floats([*np.linspace(-126, 127.4, 100001), *POINTS, -126.6, -1e4, -INF, 127.6, 1e4, INF, math.nan])
+    out = np.empty_like(points)
+    library.run(ctypes.c_long(len(points)), *(a.ctypes.data_as(ctypes.c_void_p) for a in (points, out)))
+    np.testing.assert_allclose(out[:-7], 2.0 ** points[:-7].astype(float), rtol=2.5e-7)
+    np.testing.assert_array_equal(out[-7:], [0, 0, 0, INF, INF, INF, math.nan])
+
+
 def test_scalars_follow_the_text():
     """The index of each run-time number among the kernel's arguments: in the order of the text, eps in its place."""
     text = "f32[2,4] | leaky_relu(0.5) | groupnorm(2) | hardtanh(-1, 2) | softplus(1, 2) | sum | scale(3)"

@@ -289,7 +289,7 @@ def test_conv2d_by_words():
 
 
 def test_strategies_that_begin_with_conv2d_share_the_places():
-    """The cheapest come first; each strategy, any device and any pointer keep some."""
+    """The cheapest come first; each strategy, any device, any pointer and any choice of words keep some."""
     split = next(s for s in STRATEGIES if s.name == "split")
     kernel = split.kernels[0] | dict.fromkeys(("block", "units_per_block", "tile"), "32")
     made = {"first": "conv2d", "product": {"sums": "0", "weight_bytes": "4"}, "limits": {}, "derived": {}}
@@ -312,6 +312,21 @@ def test_strategies_that_begin_with_conv2d_share_the_places():
     assert {name for name, _ in numbers[26:]} == {"split"}
     few = [(v.strategy.name, dict(v.parameters).get("number")) for v in variants.enumerate_variants(problem, mine, most=1)]
     assert few == [("a", 0), ("b", 0), ("b", 10), ("b", 20), ("c", 0), ("split", None)]
+    word = {"how": ["one", "other"], "number": list(range(4))}
+    mine[0] = dataclasses.replace(mine[0], parameters=word, prefer="number / 100 + (0 if how == 'one' else 1)")
+    few = variants.enumerate_variants(problem, mine, most=3)
+    assert [v.name for v in few if v.strategy.name == "a"] == ["a.one.number0", "a.other.number0"]
+
+
+def test_where_exponentials_are_mixed():
+    """Behind a tanh that may be fast, into a logsumexp."""
+
+    def mixed(stages):
+        found = variants.enumerate_variants(parse(f"f32[2,8,64,64] | y = conv2d(64, 3) | groupnorm(16) | {stages}"), STRATEGIES)
+        return {dict(v.parameters)["functions"] for v in found if v.strategy.name == "conv2d_wgmma"}
+
+    assert mixed("tanh | hardswish | add(y) | logsumexp") == {"fast", "exact", "mixed"}
+    assert mixed("tanh | max") == {"fast", "exact"} and mixed("silu | logsumexp") == mixed("tanh | scale(2) | logsumexp") == {"exact"}
 
 
 def test_rows_of_conv2d():
