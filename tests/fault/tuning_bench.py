@@ -23,6 +23,7 @@ from generator.render import Renderer  # noqa: E402
 
 # How much longer than usual everything takes.
 PATIENCE = 5 if any(name in Path(GNFUSE).read_bytes() for name in (b"__asan_init", b"__tsan_init")) else 1
+SOON = 5  # seconds: long for a busy machine, nothing beside the half minute that a kernel that hangs is given
 CHAIN = "groupnorm(2) | mish"  # not among the shipped problems: a pack of a test has all its variants
 TEN = 10
 
@@ -96,6 +97,13 @@ class Bench:
             if process.poll() is None:
                 os.killpg(process.pid, signal.SIGKILL)
         return Result(process.args[1:], subprocess.CompletedProcess(process.args, process.returncode, out, err))
+
+    def opening(self, problems, db, name):
+        """Seconds that come before the first measurement, on a machine as busy as this one is."""
+        start = time.monotonic()
+        result = self.run(problems, db, "--dry-run", name=name)
+        assert result.status == 0, result
+        return time.monotonic() - start
 
     def taken(self, samples, db, **settings):
         """(variant, match) of the plan that `gnfuse run` makes."""
