@@ -132,6 +132,7 @@ class _Parser(Cursor):
             raise ProblemError(f"problem text of 1 MiB or more: allowed are {MAX_TEXT} bytes", self.source, 1)
         problem = self.problem = self.input()
         self.labels = {"x": 0}
+        self.full = {}  # spatial sizes of the full tensors
         self.shapes = [(problem.channels, *problem.sizes)]  # of x and of each stage's output
         while self.peek():
             if not self.skip("|"):
@@ -278,6 +279,8 @@ class _Parser(Cursor):
     def moved_window(self, stage, sizes, at):
         kernel, padding = stage.value("kernel"), stage.value("padding") or 0
         stride = stage.value("stride") or kernel
+        if not math.prod(sizes):
+            self.bad(at["kernel"], "x has no spatial element", "allowed are sizes from 1")
         for padded in (size + 2 * padding for size in sizes):
             if kernel > padded:
                 self.bad(at["kernel"], f"kernel = {kernel}", f"allowed are 1 to {padded}, the padded size")
@@ -287,8 +290,6 @@ class _Parser(Cursor):
     def convolve(self, window, channels, out, at):
         """The rest of the chain sees conv2d's output as its input."""
         problem, element = self.problem, DTYPES[self.problem.dtype]
-        if not math.prod(window.input):
-            self.bad(at["out"], "x has no spatial element", "allowed are sizes from 1")
         most = LARGEST // element // max(channels * window.kernel**2, math.prod(window.output))
         if not most:
             self.bad(at["out"], "the bytes of one output channel's weight or plane do not fit 63 bits", "allowed are smaller sizes")
@@ -393,8 +394,6 @@ class _Parser(Cursor):
         word = self.take(WORD)
         if word.text not in BROADCASTS:
             self.bad(word.at, f"unknown kind '{word.quoted}'", f"allowed are {', '.join(BROADCASTS)}")
-        if word.text == "full" and self.problem.pool:
-            self.bad(word.at, "a full tensor after maxpool2d", "allowed are channel and scalar")
         before = dict(operands).get(name.text)
         if not before and len(operands) == MAX_OPERANDS:
             self.bad(name.at, f"{MAX_OPERANDS + 1} tensors", f"allowed are {MAX_OPERANDS}")
@@ -402,7 +401,18 @@ class _Parser(Cursor):
             operands.append((name.text, word.text))
         elif before != word.text:
             self.bad(word.at, f"tensor '{name.quoted}' is {word.text}", f"allowed is {before}, as before")
+        if word.text == "full":
+            self.full_sizes(name)
         return [n for n, _ in operands].index(name.text)
+
+    def full_sizes(self, name):
+        """A full tensor has the sizes of the value that it meets first."""
+        sizes = self.shapes[-1][1:]
+        known = self.full.setdefault(name.text, sizes)
+        if known != sizes:  # only a maxpool2d in between changes them
+            here, before = (", ".join(map(str, s)) for s in (sizes, known))
+            allowed = f"allowed are {before}, as before maxpool2d, or another name"
+            self.bad(name.at, f"tensor '{name.quoted}' with the spatial sizes {here}", allowed)
 
     def label_use(self, name, op):
         if name.text not in self.labels:

@@ -37,13 +37,14 @@ static gnf_status check_operands(const struct gnf_plan *plan, const gnf_argument
 {
     const struct gnf_problem *problem = &plan->problem;
     uint64_t element = gnf_dtype_size(problem->dtype), channel = (uint64_t)problem->channels * element;
-    uint64_t full = (uint64_t)(problem->samples * problem->spatial) * channel;
     for (int i = 0; i < problem->operand_count; i++) {
         enum gnf_broadcast broadcast = problem->operand[i].broadcast;
         struct gnf_range operand = {problem->operand[i].name, arguments->operand[i], element};
-        operand.size = broadcast == GNF_FULL ? full : broadcast == GNF_CHANNEL ? channel : element;
+        operand.size = broadcast == GNF_SCALAR ? element : channel;
+        if (broadcast == GNF_FULL)
+            operand.size *= (uint64_t)(problem->samples * problem->operand[i].spatial);
         GNF_TRY(gnf_range_check(&operand, element));
-        GNF_TRY(check_read(&operand, y, workspace, plan->in_place && broadcast == GNF_FULL));
+        GNF_TRY(check_read(&operand, y, workspace, gnf_problem_in_place(problem, i)));
         *bits |= operand.at;
         args->operand[i] = (const void *)(uintptr_t)operand.at;
     }
@@ -95,9 +96,7 @@ static gnf_status take_pointers(const struct gnf_plan *plan, const gnf_arguments
     GNF_TRY(check_workspace(plan, arguments, &workspace));
     if (workspace.size)
         GNF_TRY(gnf_range_apart(&workspace, &y, false));
-    /* linear and conv2d read x after parts of y are written, and theirs is of another shape or read around
-     * each pixel. */
-    GNF_TRY(check_read(&x, &y, &workspace, plan->in_place && !plan->problem.inputs));
+    GNF_TRY(check_read(&x, &y, &workspace, gnf_problem_in_place(&plan->problem, -1)));
     GNF_TRY(check_optional(&gamma, element, &y, &workspace));
     GNF_TRY(check_optional(&beta, element, &y, &workspace));
     *bits = x.at | y.at | gamma.at | beta.at;

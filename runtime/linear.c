@@ -232,12 +232,12 @@ static void advance(const struct gnf_plan *plan, struct gnf_kernel_args *args)
 {
     const struct gnf_problem *problem = &plan->problem;
     size_t size = gnf_dtype_size(problem->dtype), rows = (size_t)args->samples;
-    size_t full = rows * (size_t)(problem->channels * problem->spatial) * size;
+    size_t pixel = rows * (size_t)problem->channels * size; /* an element of each channel */
     args->x = at(args->x, rows * (size_t)(problem->inputs * problem->x_spatial) * size);
     args->y = at(args->y, rows * (size_t)(problem->y_channels * problem->y_spatial) * size);
     for (int i = 0; i < problem->operand_count; i++)
         if (problem->operand[i].broadcast == GNF_FULL)
-            args->operand[i] = at(args->operand[i], full);
+            args->operand[i] = at(args->operand[i], pixel * (size_t)problem->operand[i].spatial);
 }
 
 gnf_status gnf_linear_execute(const struct gnf_plan *plan, const struct gnf_choice *choice,

@@ -172,7 +172,6 @@ static gnf_status create(struct gnf_plan *plan, const char *text, const gnf_plan
     GNF_TRY(gnf_problem_elements(problem, problem->samples, &plan->x_elements, &plan->y_elements));
     fill_arguments(plan);
     plan->empty = plan->x_elements == 0;
-    plan->in_place = problem->reduction < 0 && !problem->pool.kernel;
 
     struct gnf_choice_request request = {
         .context = plan->context,

@@ -50,7 +50,6 @@ struct gnf_plan {
     struct gnf_choice choice;
     struct gnf_choice fallback; /* legal for pointers aligned to one element; may be the same variant */
     bool empty;                 /* nothing to launch */
-    bool in_place;              /* y may equal a full operand, and x where it is what groupnorm sees */
     size_t workspace_size;
     int64_t x_elements, y_elements;
     struct gnf_kernel_args args; /* sizes and scalars; pointers, chunks and tiles are set by each execution */

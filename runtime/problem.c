@@ -138,6 +138,26 @@ static bool is_name(const struct gnf_parser *parser, const struct gnf_token *tok
     return true;
 }
 
+/* Elements of a channel, up to a reduction. */
+static int64_t spatial_here(const struct gnf_problem *problem)
+{
+    const int64_t *pooled = problem->pool.output;
+    return problem->pooling >= 0 ? pooled[0] * pooled[1] : problem->spatial;
+}
+
+/* A full tensor has the sizes of the value that it meets first, which only a maxpool2d behind it changes. */
+static gnf_status check_full(const struct gnf_parser *parser, const struct gnf_operand *operand,
+                             const struct gnf_token *token)
+{
+    const struct gnf_window *pool = &parser->problem->pool;
+    if (operand->spatial == spatial_here(parser->problem))
+        return GNF_OK;
+    return gnf_parser_bad(parser, token->at,
+                          "tensor '%s' with the spatial sizes %" PRId64 ", %" PRId64 "\1allowed are %" PRId64
+                          ", %" PRId64 ", as before maxpool2d, or another name",
+                          token->quoted, pool->output[0], pool->output[1], pool->input[0], pool->input[1]);
+}
+
 static gnf_status parse_tensor(struct gnf_parser *parser, struct gnf_stage *stage,
                                const struct gnf_token *token)
 {
@@ -160,9 +180,6 @@ static gnf_status parse_tensor(struct gnf_parser *parser, struct gnf_stage *stag
     if (kind == 3)
         return gnf_parser_bad(parser, word.at, "unknown kind '%s'\1allowed are full, channel, scalar",
                               word.quoted);
-    if (kind == GNF_FULL && problem->pooling >= 0)
-        return gnf_parser_bad(parser, word.at,
-                              "a full tensor after maxpool2d\1allowed are channel and scalar");
     if (i < 0) {
         if (problem->operand_count == GNF_MAX_OPERANDS)
             return gnf_parser_bad(parser, token->at, "%d tensors\1allowed are %d", GNF_MAX_OPERANDS + 1,
@@ -170,12 +187,13 @@ static gnf_status parse_tensor(struct gnf_parser *parser, struct gnf_stage *stag
         i = problem->operand_count++;
         memcpy(problem->operand[i].name, parser->text + token->at, (size_t)token->length);
         problem->operand[i].broadcast = (enum gnf_broadcast)kind;
+        problem->operand[i].spatial = spatial_here(problem);
     }
     if (problem->operand[i].broadcast != (enum gnf_broadcast)kind)
         return gnf_parser_bad(parser, word.at, "tensor '%s' is %s\1allowed is %s, as before", token->quoted,
                               broadcast_names[kind], broadcast_names[problem->operand[i].broadcast]);
     stage->operand = i;
-    return GNF_OK;
+    return kind == GNF_FULL ? check_full(parser, &problem->operand[i], token) : GNF_OK;
 }
 
 static gnf_status parse_label_use(struct gnf_parser *parser, struct gnf_stage *stage,
@@ -369,6 +387,17 @@ gnf_status gnf_problem_elements(const struct gnf_problem *problem, int64_t sampl
                         "N = %" PRId64 ": the bytes of x, of y or of what groupnorm sees do not fit 63 bits",
                         samples);
     return GNF_OK;
+}
+
+bool gnf_problem_in_place(const struct gnf_problem *problem, int i)
+{
+    if (problem->reduction >= 0)
+        return false;
+    /* linear, conv2d and maxpool2d read x for other places too, or after parts of y are written. */
+    if (i < 0)
+        return !problem->inputs && problem->pooling < 0;
+    const struct gnf_operand *operand = &problem->operand[i];
+    return operand->broadcast == GNF_FULL && operand->spatial == problem->y_spatial;
 }
 
 size_t gnf_dtype_size(enum gnf_dtype dtype)

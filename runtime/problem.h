@@ -11,7 +11,8 @@
  * (required ones 1) and at most 2147483647; the others are finite floats, above 0 for eps, and min <= max.
  * linear or conv2d stands first; its output is what the rest of the chain sees. The words tf32 and strict
  * exclude each other and are f32's. Where a size is 0 it counts as 1 for the 63 bits that the tensor's bytes
- * must fit. maxpool2d stands behind groupnorm, once; behind it only labels made there, and no full tensors.
+ * must fit. maxpool2d stands behind groupnorm, once; behind it only labels made there. A full tensor has the
+ * sizes of the value at its stage, the same wherever its name stands: behind maxpool2d those of its output.
  * conv2d, maxpool2d and mean(all) need a spatial element. nhwc is dropped where it changes nothing: C or the
  * product of the spatial sizes is 1 or less, of x and, behind conv2d, of its output.
  *
@@ -80,6 +81,7 @@ struct gnf_stage {
 struct gnf_operand {
     char name[32];
     enum gnf_broadcast broadcast;
+    int64_t spatial; /* of a full one: elements of a channel, as at its stage */
 };
 /* conv2d or maxpool2d: a square that moves over height and width of its input. All zeros: there is none. */
 struct gnf_window {
@@ -130,6 +132,9 @@ bool gnf_problem_spell(struct gnf_problem *problem, int *length);
 /* Elements of x and of y for `samples` samples. GNF_TOO_LARGE where the bytes of these, or of what groupnorm
  * sees, do not fit 63 bits. */
 gnf_status gnf_problem_elements(const struct gnf_problem *problem, int64_t samples, int64_t *x, int64_t *y);
+/* May y be written in the place of the i-th operand, or of x where i is -1? Of a tensor of y's sizes, of
+ * which each element is read for its own place alone. */
+bool gnf_problem_in_place(const struct gnf_problem *problem, int i);
 size_t gnf_dtype_size(enum gnf_dtype dtype); /* bytes */
 const char *gnf_dtype_name(enum gnf_dtype dtype);
 

@@ -55,16 +55,19 @@ static gnf_status apply_linear(const struct gnf_parser *parser, int64_t out, int
 static gnf_status move_window(const struct gnf_parser *parser, const struct gnf_stage *stage, const int *at,
                               struct gnf_shape *shape, struct gnf_window *window)
 {
+    int kernel = gnf_op_parameter(stage->op, "kernel");
     window->kernel = value(stage, "kernel", 0);
     window->stride = value(stage, "stride", 0);
     window->padding = value(stage, "padding", 0);
     if (!window->stride)
         window->stride = window->kernel;
+    if (!parser->problem->spatial)
+        return gnf_parser_bad(parser, at[kernel], "x has no spatial element\1allowed are sizes from 1");
     for (int i = 0; i < 2; i++) {
         /* The bytes fit 63 bits, so the elements leave room for two paddings of 31. */
         int64_t padded = shape->size[i] + 2 * window->padding;
         if (window->kernel > padded)
-            return gnf_parser_bad(parser, at[gnf_op_parameter(stage->op, "kernel")],
+            return gnf_parser_bad(parser, at[kernel],
                                   "kernel = %" PRId64 "\1allowed are 1 to %" PRId64 ", the padded size",
                                   window->kernel, padded);
         window->input[i] = shape->size[i];
@@ -91,8 +94,6 @@ static gnf_status apply_conv2d(const struct gnf_parser *parser, const struct gnf
                                int at)
 {
     struct gnf_problem *problem = parser->problem;
-    if (!problem->x_spatial)
-        return gnf_parser_bad(parser, at, "x has no spatial element\1allowed are sizes from 1");
     int64_t most = most_outputs(problem, window);
     if (out > most) {
         if (most)

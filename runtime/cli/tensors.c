@@ -54,8 +54,12 @@ gnf_status tensors_create(struct tensors *tensors, const struct gnf_problem *pro
     struct tensor *x = add_tensor(tensors, "x", GNF_FULL, true);
     add_tensor(tensors, "gamma", GNF_CHANNEL, false);
     add_tensor(tensors, "beta", GNF_CHANNEL, false);
-    for (int i = 0; i < problem->operand_count; i++)
-        add_tensor(tensors, problem->operand[i].name, problem->operand[i].broadcast, true);
+    for (int i = 0; i < problem->operand_count; i++) {
+        const struct gnf_operand *operand = &problem->operand[i];
+        struct tensor *tensor = add_tensor(tensors, operand->name, operand->broadcast, true);
+        if (operand->broadcast == GNF_FULL && operand->spatial != problem->spatial)
+            memcpy(tensor->shape + 2, problem->pool.output, sizeof problem->pool.output);
+    }
     if (problem->inputs > 0) {
         x->shape[1] = problem->inputs;
         memcpy(x->shape + 2, problem->size, sizeof problem->size);
@@ -141,8 +145,10 @@ int tensors_y_shape(const struct tensors *tensors, int64_t shape[TENSORS_RANK])
 
 bool tensors_can_share(const struct tensors *tensors, int which)
 {
-    return tensors->problem->reduction < 0 && tensors->problem->pooling < 0 && which < tensors->count &&
-           tensors->at[which].broadcast == GNF_FULL && !(which == TENSOR_X && tensors->weight >= 0);
+    int operand = which - TENSOR_OPERAND;
+    bool is_operand = operand >= 0 && operand < tensors->problem->operand_count;
+    return (which == TENSOR_X || is_operand) &&
+           gnf_problem_in_place(tensors->problem, is_operand ? operand : -1);
 }
 
 gnf_status tensors_load(struct tensors *tensors, const char *name, const char *path)
@@ -227,7 +233,9 @@ static void planes_of(const struct tensors *tensors, int which, int64_t *channel
     const struct gnf_problem *problem = tensors->problem;
     bool y = which == TENSOR_Y, x = which == TENSOR_X;
     *channels = y ? problem->y_channels : tensors->at[which].shape[1];
-    *spatial = y ? problem->y_spatial : x ? problem->x_spatial : problem->spatial;
+    *spatial = y   ? problem->y_spatial
+               : x ? problem->x_spatial
+                   : problem->operand[which - TENSOR_OPERAND].spatial;
 }
 
 bool tensors_in_order(const struct tensors *tensors, int which)

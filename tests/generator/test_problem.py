@@ -112,7 +112,7 @@ def test_any_text(text):
 
 
 def convolved(draw, dtype, channels, stages):
-    """A text with the stages behind conv2d, and a maxpool2d behind those but a reduction."""
+    """A text with the stages behind conv2d, and a maxpool2d behind those but a reduction; between these a full tensor of its own."""
     kernel, stride, padding = (draw(st.integers(least, 4)) for least in (1, 1, 0))
     same = any("(x)" in s for s in stages)  # the output has x's sizes
     kernel, stride, padding = (2 * padding + 1, 1, padding) if same else (kernel, stride, padding)
@@ -126,7 +126,7 @@ def convolved(draw, dtype, channels, stages):
     reduces = stages[-1].split("(")[0] in ops.BY_NAME and ops.BY_NAME[stages[-1].split("(")[0]].kind == ops.REDUCTION
     if draw(st.booleans()):
         pool = f"maxpool2d({draw(st.integers(1, min(pooled)))}, {draw(st.integers(0, 3))})"
-        stages.insert(len(stages) - reduces, pool)
+        stages[len(stages) - reduces : len(stages) - reduces] = [pool] + draw(st.sampled_from([[], ["mul(behind: full)"]]))
     inputs = channels if same else draw(st.integers(1, 40))
     shape = ",".join(map(str, [draw(st.sampled_from(["*", "0", "3"])), inputs, *sizes]))
     return f"{dtype}[{shape}]{draw(st.sampled_from(['', ':nhwc']))} | {' | '.join(stages)}"

@@ -157,3 +157,12 @@ def test_h10_logsumexp_of_infinities(tmp_path, values, want, layout):
         x=x,
         beta=np.array(values, np.float32),
     )
+
+
+@pytest.mark.parametrize("layout", ["", ":nhwc"])
+def test_full_tensor_behind_maxpool2d(tmp_path, layout):
+    rng = np.random.default_rng(11)
+    x, r = rng.standard_normal((2, 6, 7, 5), np.float32), rng.standard_normal((2, 6, 3, 2), np.float32)
+    windows = np.lib.stride_tricks.sliding_window_view(groupnorm(x, 3), (3, 3), axis=(2, 3))[:, :, ::2, ::2]
+    problem = f"f32[2,6,7,5]{layout} | groupnorm(3) | maxpool2d(3, 2) | mul(r: full)"
+    on_every_strategy(problem, tmp_path, windows.max((4, 5)) * r, 1e-5, x=x, r=r)

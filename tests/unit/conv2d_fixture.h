@@ -9,8 +9,8 @@
     "{\"method\":\"own\",\"weights\":\"each\",\"chunks\":1,\"sums\":" #sums ",\"least\":1,\"most\":0," \
     "\"samples_max\":0,\"weight_bytes\":" #weight_bytes "}"
 #define CONV_WEIGHTS STEP("weights", "k_convw", "channel", 1, "none", 1, 1) ","
-#define STORED(name, bytes) \
-    LINEAR(name, 16, 32, CONV(1, bytes), CONV_WEIGHTS \
+#define STORED(name, alignment, bytes) \
+    LINEAR(name, alignment, 32, CONV(1, bytes), CONV_WEIGHTS \
         STEP("tail", "k_conv", "sample", 1, "spatial", 65536, 64) "," STEP("tail", "k_merge", "group", 1, "none", 1, 1) \
         "," STEP("tail", "k_finish", "sample", 1, "none", 1, 1))
 
@@ -24,8 +24,8 @@ static const char conv_manifest[] = MANIFEST(
               STEP("tail", "k_wide", "output", 131072, "none", 1, 1)) ","
         LINEAR("fused", 16, 32, CONV(0, 4096), CONV_WEIGHTS STEP("tail", "k_stats", "sample", 1, "spatial", 32768, 64) ","
                STEP("tail", "k_apply", "sample", 1, "spatial", 16384, 64)) ","
-        STORED("stored", 1001) ","
-        STORED("stored.too", 9223372036854775807) ","
+        STORED("stored", 16, 1001) ","
+        STORED("stored.too", 16, 9223372036854775807) ","
         LINEAR("ffma.split", 16, 32, PRODUCT("own", "given", 1, 1, 1, 0, 0),
                STEP("product", "k_ffma", "position", 1024, "none", 1, 1) ","
                STEP("tail", "k_partials", "group", 1, "group", 524288, 8) ","
@@ -33,6 +33,8 @@ static const char conv_manifest[] = MANIFEST(
         LINEAR("ffma.one", 4, 0, PRODUCT("own", "given", 1, 1, 1, 0, 0), FFMA "," TAIL1)) ","
     ENTRY("f32[*,3,9,8] | conv2d(4, 3, stride=2, padding=1) | groupnorm(2) | maxpool2d(2)", "false",
         LINEAR("fused.one", 4, 0, CONV(0, 64), CONV_WEIGHTS STEP("tail", "k_pixels", "output", 3, "none", 1, 1))) ","
+    ENTRY("f32 | conv2d | mul($0:full) | groupnorm | maxpool2d | add($1:full)", "true",
+        STORED("stored.any", 4, 1001)) ","
     ENTRY("f32 | conv2d | groupnorm", "true",
         LINEAR("ffma.generic", 4, 0, PRODUCT("own", "given", 1, 1, 1, 0, 0), FFMA "," TAIL1) ","
         LINEAR("sgemm.one", 4, 0, PRODUCT("direct", "given", 1, 1, 1, 0, 0), TAIL1) ","

@@ -119,6 +119,15 @@ static void sizes_of_y(void **state)
     assert_true(tensors_flop(&run.problem, 2) == 0);
     assert_false(tensors_can_share(&run.tensors, TENSOR_X));
     assert_false(tensors_can_share(&run.tensors, TENSOR_OPERAND));
+    begin(&run,
+          "f32[2,3,11,8] | conv2d(4, 2) | mul(q: full) | groupnorm(2) | maxpool2d(3, 2) | add(b: channel) | "
+          "add(r: full)");
+    static const int64_t before[4] = {2, 4, 10, 7}, behind[4] = {2, 4, 4, 3};
+    assert_memory_equal(run.tensors.at[TENSOR_OPERAND].shape, before, sizeof before);
+    assert_memory_equal(run.tensors.at[TENSOR_OPERAND + 2].shape, behind, sizeof behind);
+    assert_int_equal(run.tensors.at[TENSOR_OPERAND + 2].elements, 96);
+    for (int i = 0; i < run.tensors.count; i++)
+        assert_true(tensors_can_share(&run.tensors, i) == (i == TENSOR_OPERAND + 2));
 }
 
 static void files_of_weights(void **state)
@@ -145,7 +154,7 @@ static void files_of_weights(void **state)
 static void channels_last(void **state)
 {
     static struct run run;
-    static float memory[2 * 3 * 20], y[2 * 4 * 6], back[2 * 4 * 6];
+    static float memory[2 * 4 * 20], y[2 * 4 * 6], back[2 * 4 * 6];
     (void)state;
     begin_random(&run, "f32[2,3,5,4]:nhwc | conv2d(4, 2) | add(r: full) | groupnorm(2) | maxpool2d(2, 1)",
                  true);
@@ -165,6 +174,14 @@ static void channels_last(void **state)
     tensors_from_memory(&run.tensors, y, back);
     for (int i = 0; i < 48; i++)
         assert_true(back[i] == y[(i / 24 * 6 + i % 6) * 4 + i / 6 % 4]);
+    tensors_free(&run.tensors);
+    begin_random(&run, "f32[2,4,5,4]:nhwc | add(q: full) | groupnorm(2) | maxpool2d(2, 1) | add(r: full)",
+                 true);
+    r = run.tensors.at[TENSOR_OPERAND + 1].data;
+    assert_int_equal(tensors_scratch_bytes(&run.tensors), 4 * 2 * 4 * 20);
+    tensors_to_memory(&run.tensors, TENSOR_OPERAND + 1, memory);
+    for (int i = 0; i < 2 * 4 * 12; i++)
+        assert_true(memory[(i / 48 * 12 + i % 12) * 4 + i / 12 % 4] == r[i]);
     tensors_free(&run.tensors);
     /* one channel in, several out */
     begin(&run, "f32[2,1,5,4]:nhwc | conv2d(4, 2) | groupnorm(2)");
@@ -380,6 +397,14 @@ static void pooling(void **state)
     finish(&run);
     for (int i = 0; i < 16; i++)
         close_to(run.y[i], want[i], 0, i);
+
+    begin(&run,
+          "f32[2,2,5,6] | groupnorm(1) | scale(0) | maxpool2d(3, 2) | add(r: full) | relu | mul(r: full)");
+    fill(&run, TENSOR_X, steps);
+    fill(&run, TENSOR_OPERAND, steps);
+    finish(&run);
+    for (int i = 0; i < 16; i++)
+        close_to(run.y[i], steps(i) * steps(i), 0, i);
 
     begin(&run, "f32[1,6,5,6] | groupnorm(6) | maxpool2d(3, 2)");
     fill(&run, TENSOR_X, zero);

@@ -226,6 +226,50 @@ static void slabs(void **state)
     close_linear(context);
 }
 
+/* Of tensors on both sides of a pool each by its own sizes, in slabs and in what may overlap. */
+static void sides_of_a_pool(void **state)
+{
+    static const char text[] =
+        "f32[*,2,514,514] | conv2d(8, 3) | mul(q: full) | groupnorm(2) | maxpool2d(4) | add(r: full)";
+    enum { BEFORE = 8 * 512 * 512 * 4, BEHIND = BEFORE / 16, Q = 0x60000000 };
+    gnf_context *context = open_conv();
+    gnf_plan *plan = plan_at(context, text, 10, 0);
+    const gnf_arguments good = {
+        .size = sizeof good,
+        .x = X,
+        .y = Y,
+        .operand = {Q, R},
+        .workspace = WORKSPACE,
+        .workspace_size = gnf_plan_workspace_size(plan),
+        .weight = WEIGHT,
+    };
+    gnf_arguments a = good;
+    (void)state;
+    expect(gnf_execute(plan, &a, stream), GNF_OK, NULL);
+    assert_int_equal(fake.launch_count, 10);
+    for (int i = 1; i < 10; i++) {
+        const int64_t first = (i - 1) / 3 * 4;
+        assert_int_equal((uintptr_t)fake.args[i].operand[0], Q + first * BEFORE);
+        assert_int_equal((uintptr_t)fake.args[i].operand[1], R + first * BEHIND);
+        assert_int_equal((uintptr_t)fake.args[i].y, Y + first * BEHIND);
+    }
+    fake.launch_count = 0;
+    a.y = a.operand[1];
+    expect(gnf_execute(plan, &a, stream), GNF_OK, NULL);
+    a.y = R + 10 * BEHIND;
+    expect(gnf_execute(plan, &a, stream), GNF_OK, NULL);
+    a.y -= 4;
+    expect(gnf_execute(plan, &a, stream), GNF_INVALID_ARGUMENT, "overlaps r");
+    a.y = Q;
+    expect(gnf_execute(plan, &a, stream), GNF_INVALID_ARGUMENT, "overlaps q");
+    a.y = Q + INT64_C(10) * BEFORE - 4;
+    expect(gnf_execute(plan, &a, stream), GNF_INVALID_ARGUMENT, "overlaps q");
+    a.y = Q + INT64_C(10) * BEFORE;
+    expect(gnf_execute(plan, &a, stream), GNF_OK, NULL);
+    gnf_plan_destroy(&plan);
+    close_linear(context);
+}
+
 /* The sizes that windows move over, and none where there is no window. */
 static void windows(void **state)
 {
@@ -335,9 +379,9 @@ static void pointers(void **state)
 int main(int count, char **arguments)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(sizes),    cmocka_unit_test(slab_sizes), cmocka_unit_test(fused),
-        cmocka_unit_test(slabs),    cmocka_unit_test(windows),    cmocka_unit_test(empty),
-        cmocka_unit_test(pointers),
+        cmocka_unit_test(sizes),    cmocka_unit_test(slab_sizes),      cmocka_unit_test(fused),
+        cmocka_unit_test(slabs),    cmocka_unit_test(windows),         cmocka_unit_test(empty),
+        cmocka_unit_test(pointers), cmocka_unit_test(sides_of_a_pool),
     };
     if (!open_stub(count, arguments)) {
         fprintf(stderr, "usage: test_conv2d NVRTC_STUB CUBLASLT_STUB\n");

@@ -225,6 +225,13 @@ static void fields_of_windows(void **state)
     assert_int_equal(x, 7 * 4 * 54);
     assert_int_equal(y, 7 * 2);
 
+    assert_int_equal(gnf_problem_parse("f32[2,4,8,9] | conv2d(4, 3) | mul(q: full) | groupnorm(2) | "
+                                       "maxpool2d(2) | add(b: channel) | add(r: full)",
+                                       &problem),
+                     GNF_OK);
+    assert_int_equal(problem.operand[0].spatial, 6 * 7);
+    assert_int_equal(problem.operand[2].spatial, 3 * 3);
+
     assert_int_equal(gnf_problem_parse("f16[2,4,3] | groupnorm(2) | mean(all) | relu", &problem), GNF_OK);
     assert_true(problem.reduces_all);
     assert_int_equal(problem.reduction, 1);

@@ -114,9 +114,9 @@ enum { GNF_MAX_OPERANDS = 6 };
  * conv2d [N, OUT, height, width] in front. Shapes: y [N, C, spatial...]; after maxpool2d with the sizes of
  * its output, after a reduction over channels with C = 1, after mean(all) one element a sample; gamma and
  * beta [C], 0 for all ones and all zeros; operand[i] is the i-th distinct tensor name in the problem text:
- * [N, C, spatial...] (full), [C] (channel) or one element (scalar). Without a reduction and maxpool2d y may
- * equal a full operand and, without linear and conv2d, x (same bits as out of place); other overlap is
- * refused. */
+ * [N, C, spatial...] (full; used behind maxpool2d with the sizes of its output), [C] (channel) or one element
+ * (scalar). Without a reduction y may equal a full operand of its own sizes and, without linear, conv2d and
+ * maxpool2d, x (same bits as out of place); other overlap is refused. */
 typedef struct gnf_arguments {
     size_t size; /* sizeof(gnf_arguments) */
     uint64_t x, y;
