@@ -42,6 +42,7 @@ class Chain:
     pooled_full: bool = False  # one of these has a full tensor
     reduction: str = None
     mean_all: bool = False  # the reduction is over everything but N
+    tames: bool = False  # a stage before groupnorm may make a number of an infinity
     bounded: bool = False  # the reduced values cannot make an exponential overflow
     norm_index: int = 0
     keep_norm: bool = False
@@ -124,6 +125,7 @@ def build(problem):
             scalars = tuple(range(stage.scalar_at, stage.scalar_at + len(op.params)))
             section.append(Step(index, op.name, name, scalars, keep=index in used))
             intervals.append(op.range(*interval))
+            chain.tames |= section is chain.before
     chain.pooled_full = any(s.broadcast == "full" for s in chain.pooled)
     late = {s.label for s in problem.stages[norm + 1 :] if s.label is not None}
     chain.hold_loaded = bool(chain.before) and any(chain.loaded <= label <= norm for label in late)

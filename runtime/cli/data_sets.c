@@ -70,7 +70,8 @@ static int list_linear(const struct gnf_problem *problem, struct data_set *list)
 /* What a convolution can do wrong. */
 static int list_conv2d(const struct gnf_problem *problem, struct data_set *list)
 {
-    const struct random_recipe uniform = {.kind = RANDOM_UNIFORM}, nan = {.special = RANDOM_ONE_NAN};
+    const struct random_recipe uniform = {.kind = RANDOM_UNIFORM}, nan = {.special = RANDOM_ONE_NAN},
+                               infinity = {.special = RANDOM_ONE_INF};
     int count = 0;
     list[count++] = (struct data_set){"mean-3", {{RANDOM_NORMAL, 3, 1, 0, 0}, uniform, true}, false};
     const struct random_recipe lognormal = {.kind = RANDOM_LOGNORMAL,
@@ -79,14 +80,8 @@ static int list_conv2d(const struct gnf_problem *problem, struct data_set *list)
     if (takes_any_scale(problem))
         list[count++] = (struct data_set){"scaled-samples", {{.kind = RANDOM_ROWS}, uniform, true}, false};
     list[count++] = (struct data_set){"weight-nan", {uniform, nan, true}, false};
+    list[count++] = (struct data_set){"weight-inf", {uniform, infinity, true}, false};
     return count;
-}
-
-/* An infinity among operands that are split in hi and lo comes out of the sums as NaN. That is as good where
- * the norm follows, and not where a stage before it would have made a number of the infinity. */
-static bool takes_infinity(const struct gnf_problem *problem)
-{
-    return !conv2d_first(problem) || problem->dtype != GNF_F32 || problem->norm == 1;
 }
 
 int data_sets_list(const struct gnf_problem *problem, struct data_set list[DATA_SETS_MAX])
@@ -102,8 +97,6 @@ int data_sets_list(const struct gnf_problem *problem, struct data_set list[DATA_
     };
     int count = sizeof all / sizeof all[0];
     memcpy(list, all, sizeof all);
-    if (!takes_infinity(problem))
-        count--;
     if (conv2d_first(problem))
         return count + list_conv2d(problem, list + count);
     return problem->inputs > 0 ? count + list_linear(problem, list + count) : count;

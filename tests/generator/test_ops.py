@@ -212,10 +212,11 @@ def test_sections_of_a_chain():
     sections = (built.before, built.after, built.pooled, built.tail)
     assert [[s.comment.split(":")[0] for s in section] for section in sections] == [["silu"], ["add", "mul"], ["gelu", "add"], ["relu"]]
     assert (built.loaded, built.keep_loaded, built.hold_loaded, built.keep_norm) == (1, True, True, True)
-    assert (built.pool_index, built.keep_pool, built.reduction, built.mean_all) == (6, True, "mean", True)
+    assert (built.pool_index, built.keep_pool, built.reduction, built.mean_all, built.tames) == (6, True, "mean", True, True)
     built = chain.build(parse("f32[2,4,6,6] | conv2d(4, 3, padding=1) | groupnorm(2) | add(x) | maxpool2d(2) | sum"))
     assert (built.after[0].label, built.after[0].tensor, built.after[0].broadcast) == (None, "x", "full")
-    assert (built.keep_pool, built.pooled, built.mean_all, built.keep_loaded) == (False, [], False, False)
+    assert (built.keep_pool, built.pooled, built.mean_all, built.keep_loaded, built.tames) == (False, [], False, False, False)
+    assert not chain.build(parse("f32[2,4,6,6] | conv2d(4, 3) | add(b: channel) | groupnorm(2) | relu")).tames
 
 
 def test_fast_tanh():
