@@ -147,6 +147,21 @@ static gnf_status check_product(const struct gnf_variant *variant, const struct 
     return GNF_OK;
 }
 
+static gnf_status check_kernels(const struct gnf_variant *variant, const struct gnf_device *device)
+{
+    for (int i = 0; i < variant->kernel_count; i++) {
+        const struct gnf_kernel *kernel = &variant->kernel[i];
+        if (kernel->shared_bytes > device->shared_block)
+            return gnf_fail(GNF_NOT_SUPPORTED,
+                            "variant '%s' needs %d bytes of shared memory a block: %s has %d", variant->name,
+                            kernel->shared_bytes, device->name, device->shared_block);
+        if (kernel->cluster > device->multiprocessors)
+            return gnf_fail(GNF_NOT_SUPPORTED, "variant '%s' needs %d multiprocessors: %s has %d",
+                            variant->name, kernel->cluster, device->name, device->multiprocessors);
+    }
+    return GNF_OK;
+}
+
 gnf_status gnf_choice_check(const struct gnf_choice *choice, const struct gnf_problem *problem,
                             const struct gnf_terms *terms, const struct gnf_device *device)
 {
@@ -168,11 +183,7 @@ gnf_status gnf_choice_check(const struct gnf_choice *choice, const struct gnf_pr
         return gnf_fail(GNF_NOT_SUPPORTED,
                         "variant '%s' takes groups of up to %" PRId64 " elements: here they have %" PRId64,
                         variant->name, variant->group_max, group);
-    for (int i = 0; i < variant->kernel_count; i++)
-        if (variant->kernel[i].shared_bytes > device->shared_block)
-            return gnf_fail(GNF_NOT_SUPPORTED,
-                            "variant '%s' needs %d bytes of shared memory a block: %s has %d", variant->name,
-                            variant->kernel[i].shared_bytes, device->name, device->shared_block);
+    GNF_TRY(check_kernels(variant, device));
     return check_product(variant, problem, terms, device);
 }
 
@@ -201,14 +212,22 @@ static bool is_meant_for(const struct gnf_product *product, int64_t samples)
     return samples >= product->least && (product->most == 0 || samples <= product->most);
 }
 
-/* Whether the rule looks at a variant, with what it has so far. linear's products are not compared by their
- * tails; a conv2d's variants are, since most are product and tail in one. `any`: whatever N it is meant for.
- */
+/* Whether the last kernel's blocks may decide between the best so far and another. They say nothing of a
+ * product in kernels of its own: linear's products are not compared by them, nor conv2d's strategies that
+ * convolve themselves with tails of the fp32 product. The former come first in the pack: they convolve on
+ * tensor cores, and fp32 FMA has a tenth of the rate. */
+static bool is_comparable(const struct gnf_product *best, const struct gnf_product *product,
+                          const struct gnf_problem *problem)
+{
+    return problem->conv.kernel ? best->weights == product->weights : gnf_same_product(best, product);
+}
+
+/* Whether the rule looks at a variant, with what it has so far. `any`: whatever N it is meant for. */
 static bool is_in_question(const struct gnf_choice *best, const struct gnf_product *product,
                            const struct gnf_problem *problem, bool any)
 {
-    if (best->variant && !problem->conv.kernel)
-        return gnf_same_product(&best->variant->product, product);
+    if (best->variant && !is_comparable(&best->variant->product, product, problem))
+        return false;
     return any || is_meant_for(product, problem->samples);
 }
 

@@ -111,7 +111,7 @@ static gnf_status take_pointers(const struct gnf_plan *plan, const gnf_arguments
 }
 
 /* Blocks of a cluster wait for each other, so only whole ones; of a kernel that loops, more than find room at
- * once would only come later. */
+ * once would only come later. One cluster does: gnf_choice_check(). */
 static unsigned whole_clusters(const struct gnf_kernel *kernel, unsigned grid, int multiprocessors)
 {
     unsigned cluster = (unsigned)kernel->cluster, most = (unsigned)multiprocessors;
@@ -119,7 +119,7 @@ static unsigned whole_clusters(const struct gnf_kernel *kernel, unsigned grid, i
         return grid;
     grid += (cluster - grid % cluster) % cluster;
     most -= most % cluster;
-    return most && grid > most ? most : grid;
+    return grid < most ? grid : most;
 }
 
 gnf_status gnf_choice_launch(const struct gnf_plan *plan, const struct gnf_choice *choice, int i,

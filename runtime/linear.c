@@ -8,11 +8,6 @@ enum { TILE_ROWS = 128, TILE_DEPTH = 64 }; /* templates/lib/tiles.cuh */
 /* Columns that the product kernel repairs together, and of how few it makes no stretch of their own. */
 enum { STRETCH = 128, NO_STRETCH = 16 };
 
-static bool is_split(enum gnf_method method)
-{
-    return method == GNF_METHOD_FP16X1 || method == GNF_METHOD_FP16X3 || method == GNF_METHOD_WGMMA;
-}
-
 /* ---- sizes ---- */
 
 /* Evenly dealt, so that the last slab does not leave most of the device idle. */
@@ -99,7 +94,7 @@ static bool lay_out(struct gnf_choice *choice, const struct gnf_problem *problem
         __builtin_mul_overflow(linear->rows, product->sums, &sums))
         return false;
     linear->product = put(&end, sums, row);
-    if (is_split(product->method)) {
+    if (gnf_is_split(product->method)) {
         if (!put_split(linear, product, problem, &end, weights))
             return false;
     } else if (product->weights == GNF_WEIGHTS_EACH) {
@@ -155,7 +150,7 @@ static void take_weights(const struct gnf_choice *choice, struct gnf_kernel_args
 {
     args->column_scale = at(base, choice->linear.column_scale);
     args->split_weight = at(base, choice->linear.split_weight);
-    if (!is_split(choice->variant->product.method))
+    if (!gnf_is_split(choice->variant->product.method))
         return;
     args->padded = choice->linear.padded;
     args->column_norm = at(base, choice->linear.column_norm);
@@ -173,7 +168,7 @@ static void take_workspace(const struct gnf_choice *choice, struct gnf_kernel_ar
         return;
     args->row_scale = at(workspace, linear->row_scale);
     take_weights(choice, args, linear->prepared ? (const void *)(uintptr_t)prepared : workspace);
-    if (!is_split(product->method))
+    if (!gnf_is_split(product->method))
         return;
     args->row_norm = at(workspace, linear->row_norm);
     args->repaired = at(workspace, linear->repaired);

@@ -223,8 +223,7 @@ static bool has_its_kernels(const struct gnf_variant *variant, bool split)
 static gnf_status check_product(const struct gnf_place *place, const struct gnf_variant *variant)
 {
     const struct gnf_product *product = &variant->product;
-    bool split = product->method == GNF_METHOD_FP16X1 || product->method == GNF_METHOD_FP16X3 ||
-                 product->method == GNF_METHOD_WGMMA;
+    bool split = gnf_is_split(product->method);
     bool own = product->method == GNF_METHOD_OWN, each = own && product->weights == GNF_WEIGHTS_EACH;
     int sums = product->chunks + (product->method == GNF_METHOD_FP16X3);
     for (int i = 1; i < variant->kernel_count; i++)
@@ -255,7 +254,7 @@ static gnf_status check_product(const struct gnf_place *place, const struct gnf_
 /* "threads 256, vector 4, precision half", in the order of the manifest */
 static gnf_status read_parameters(const struct gnf_place *place, json_t *object, char **line)
 {
-    const char *name, *word;
+    const char *name, *given;
     json_t *value;
     char number[24];
     size_t length = 0;
@@ -267,13 +266,13 @@ static gnf_status read_parameters(const struct gnf_place *place, json_t *object,
     json_object_foreach(object, name, value)
     {
         if (json_is_string(value))
-            GNF_TRY(text(place, object, name, NAME_MAX_BYTES, &word));
+            GNF_TRY(text(place, object, name, NAME_MAX_BYTES, &given));
         else if (!json_is_integer(value))
             return gnf_pack_bad(place, "parameter %s is of another type: allowed are whole numbers and words",
                                 name);
         snprintf(number, sizeof number, "%" PRId64, (int64_t)json_integer_value(value));
         length += (size_t)snprintf(*line + length, TEXT_MAX - length, "%s%s %s", length ? ", " : "", name,
-                                   json_is_string(value) ? word : number);
+                                   json_is_string(value) ? given : number);
         if (length >= TEXT_MAX)
             return gnf_pack_bad(place, "parameters take more than %d bytes", TEXT_MAX - 1);
     }

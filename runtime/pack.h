@@ -41,6 +41,11 @@ enum gnf_method {
     GNF_METHOD_WGMMA   /* "wgmma": row-scaled fp16 hi + lo in tiles; the variant's first product kernel
                           multiplies */
 };
+/* With row-scaled fp16 of both operands, and a scale a row and a column. */
+static inline bool gnf_is_split(enum gnf_method method)
+{
+    return method == GNF_METHOD_FP16X1 || method == GNF_METHOD_FP16X3 || method == GNF_METHOD_WGMMA;
+}
 enum { GNF_WGMMA_CAPABILITY = 90 }; /* the one that GNF_METHOD_WGMMA's kernels are for */
 enum gnf_weights {
     GNF_WEIGHTS_GIVEN,    /* "given": taken as they are */

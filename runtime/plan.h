@@ -78,10 +78,11 @@ gnf_status gnf_choice_check(const struct gnf_choice *choice, const struct gnf_pr
 /* The default rule, on the `count` variants of one entry in the pack's order: of those that are legal, the
  * first whose last kernel has blocks to give half of the multiprocessors one, or a third of them where a
  * block takes at most 48 KiB of x; else the one with the most blocks. With linear, the product is that of the
- * first legal variant that is meant for N (gnf_product), and only its variants count; with conv2d, all that
- * are meant for N do, whatever their product. On an H200 (2026-11-29, `gnfuse compare` on the 16 shipped
- * problems) that is within 10 % of the best in 15, and 13 without the second clause; README has the figures.
- * GNF_NOT_SUPPORTED if none is legal, with the last one's message. */
+ * first legal variant that is meant for N (gnf_product), and only its variants count. With conv2d those of
+ * strategies that convolve themselves, which come first, count where one is legal, whatever their blocks;
+ * else those of the product. On an H200 (2026-11-29, `gnfuse compare` on the 16 shipped problems) that is
+ * within 10 % of the best in 15, and 13 without the second clause; README has the figures. GNF_NOT_SUPPORTED
+ * if none is legal, with the last one's message. */
 gnf_status gnf_choice_default(struct gnf_choice *choice, const struct gnf_pack *pack,
                               const struct gnf_variant *variants, int count,
                               const struct gnf_problem *problem, const struct gnf_terms *terms,

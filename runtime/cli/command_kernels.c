@@ -148,15 +148,29 @@ static void print_taken(const struct taken *taken)
                taken->match, taken->by_rule);
 }
 
+/* Of the column that holds the texts, as wide as the longest. */
+static int widen(int width, const char *text)
+{
+    int length = (int)strlen(text);
+    return length > width ? length : width;
+}
+
 static void print_variants(const struct gnf_problem *problem, const struct pack_variant *list, int count,
                            const struct taken *taken)
 {
+    int name = 7, parameters = 10; /* of the headings */
+    for (int i = 0; i < count; i++) {
+        name = widen(name, list[i].variant->name);
+        parameters = widen(parameters, list[i].variant->parameters);
+    }
     printf("problem  %s\nkey      %s\nchain    %s\n\n", problem->text, problem->key, problem->chain);
-    printf("  %-36s %-50s %7s %7s %8s\n", "variant", "parameters", "kernels", "align B", "shared B");
+    printf("  %-*s %-*s %7s %7s %8s\n", name, "variant", parameters, "parameters", "kernels", "align B",
+           "shared B");
     for (int i = 0; i < count; i++) {
         const struct gnf_variant *v = list[i].variant;
-        printf("%c %-36s %-50s %7d %7u %8d%s\n", strcmp(v->name, taken->variant) == 0 ? '*' : ' ', v->name,
-               v->parameters, v->kernel_count, v->alignment, shared_of(v), v->generic ? "  any sizes" : "");
+        printf("%c %-*s %-*s %7d %7u %8d%s\n", strcmp(v->name, taken->variant) == 0 ? '*' : ' ', name,
+               v->name, parameters, v->parameters, v->kernel_count, v->alignment, shared_of(v),
+               v->generic ? "  any sizes" : "");
     }
     print_taken(taken);
 }

@@ -160,6 +160,8 @@ void tensor_check_guards(const struct tensor *tensor)
 
 void tensor_free(struct tensor *tensor)
 {
+    if (!tensor->at)
+        return;
     tensor_check_guards(tensor);
     assert_int_equal(cuda.cuMemFree(tensor->at - GUARD - tensor->offset), CUDA_SUCCESS);
     tensor->at = 0;
@@ -217,4 +219,100 @@ void check_refused(gnf_status got, gnf_status want, const char *part, const char
 void synchronise(void)
 {
     assert_int_equal(cuda.cuCtxSynchronize(), CUDA_SUCCESS);
+}
+
+/* ---- whole layers ---- */
+
+gnf_arguments layer_arguments(struct layer *layer, const gnf_plan *plan)
+{
+    const gnf_plan_info info = plan_info(plan);
+    tensor_free(&layer->work);
+    tensor_free(&layer->prepared);
+    if (info.workspace_size)
+        layer->work = tensor_new(info.workspace_size, 0);
+    if (info.prepared_size)
+        layer->prepared = tensor_new(info.prepared_size, 0);
+    return (gnf_arguments){
+        .size = sizeof(gnf_arguments),
+        .x = layer->x.at,
+        .y = layer->y.at,
+        .operand = {layer->operand.at},
+        .weight = layer->weight.at,
+        .bias = layer->bias.at,
+        .workspace = layer->work.at,
+        .workspace_size = info.workspace_size,
+        .prepared = layer->prepared.at,
+    };
+}
+
+gnf_arguments layer_bind(struct layer *layer, const gnf_plan *plan)
+{
+    const gnf_arguments arguments = layer_arguments(layer, plan);
+    size_t size = layer->prepared.at ? layer->prepared.bytes : 0;
+    assert_ok(gnf_prepare_weight(plan, arguments.weight, arguments.prepared, size, NULL));
+    return arguments;
+}
+
+void layer_free(struct layer *layer)
+{
+    struct tensor *const all[] = {&layer->x,    &layer->y,    &layer->operand, &layer->weight,
+                                  &layer->bias, &layer->work, &layer->prepared};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        tensor_free(all[i]);
+}
+
+/* ---- graphs ---- */
+
+CUgraphExec end_capture(CUstream stream)
+{
+    CUgraph graph;
+    CUgraphExec exec;
+    assert_int_equal(cuda.cuStreamEndCapture(stream, &graph), CUDA_SUCCESS);
+    assert_int_equal(cuda.cuGraphInstantiateWithFlags(&exec, graph, 0), CUDA_SUCCESS);
+    assert_int_equal(cuda.cuGraphDestroy(graph), CUDA_SUCCESS);
+    return exec;
+}
+
+void check_replays(struct layer *layer, const gnf_plan *plan, size_t elements, const struct replays *replays)
+{
+    float *replayed = malloc(layer->y.bytes), *eager = malloc(layer->y.bytes);
+    const gnf_arguments arguments = layer_bind(layer, plan);
+    size_t before, after, total;
+    CUstreamCaptureStatus capture;
+    CUstream stream;
+    assert_int_equal(cuda.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
+    synchronise();
+    if (replays->run_before)
+        assert_ok(gnf_execute(plan, &arguments, stream));
+    assert_int_equal(cuda.cuStreamSynchronize(stream), CUDA_SUCCESS);
+    assert_int_equal(cuda.cuMemGetInfo(&before, &total), CUDA_SUCCESS);
+    assert_int_equal(cuda.cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL), CUDA_SUCCESS);
+    assert_ok(gnf_execute(plan, &arguments, stream));
+    assert_int_equal(cuda.cuStreamIsCapturing(stream, &capture), CUDA_SUCCESS);
+    assert_int_equal(capture, CU_STREAM_CAPTURE_STATUS_ACTIVE);
+    CUgraphExec exec = end_capture(stream);
+    for (int i = 0; i < replays->count; i++) {
+        const double *want = replays->next((unsigned)i);
+        assert_int_equal(cuda.cuGraphLaunch(exec, stream), CUDA_SUCCESS);
+        assert_int_equal(cuda.cuStreamSynchronize(stream), CUDA_SUCCESS);
+        if (i % replays->every && i != replays->count - 1)
+            continue;
+        tensor_read(&layer->y, replayed);
+        assert_false(isnan(replayed[0]));
+        if (want)
+            check_close(replayed, want, elements);
+        memset(eager, 0xff, layer->y.bytes);
+        tensor_write(&layer->y, eager);
+        assert_ok(gnf_execute(plan, &arguments, stream));
+        assert_int_equal(cuda.cuStreamSynchronize(stream), CUDA_SUCCESS);
+        tensor_read(&layer->y, eager);
+        assert_memory_equal(replayed, eager, elements * sizeof(float));
+    }
+    assert_int_equal(cuda.cuMemGetInfo(&after, &total), CUDA_SUCCESS);
+    if (cuda.simulated_calls) /* a real driver keeps memory for graphs */
+        assert_int_equal(after, before);
+    assert_int_equal(cuda.cuGraphExecDestroy(exec), CUDA_SUCCESS);
+    assert_int_equal(cuda.cuStreamDestroy(stream), CUDA_SUCCESS);
+    free(replayed);
+    free(eager);
 }

@@ -61,6 +61,7 @@ void tensor_read(const struct tensor *tensor, void *data);
 void tensor_write(const struct tensor *tensor, const void *data);
 /* Fails the test where a guard is not what it was. */
 void tensor_check_guards(const struct tensor *tensor);
+/* Checks the guards first. Fine for all zeros. */
 void tensor_free(struct tensor *tensor);
 
 /* ---- numbers ---- */
@@ -78,5 +79,28 @@ void assert_status(gnf_status got, gnf_status want, const char *file, int line);
 #define assert_refused(call, status, part) check_refused((call), (status), (part), __FILE__, __LINE__)
 void check_refused(gnf_status got, gnf_status want, const char *part, const char *file, int line);
 void synchronise(void);
+
+/* ---- whole layers ---- */
+/* What an execution is given; all zeros where there is none. */
+struct layer {
+    struct tensor x, y, operand, weight, bias, work, prepared;
+};
+/* Arguments for the plan, with a workspace of its own and room for a prepared weight where it takes one; both
+ * stay until the next call. layer_bind() prepares the weight too. */
+gnf_arguments layer_arguments(struct layer *layer, const gnf_plan *plan);
+gnf_arguments layer_bind(struct layer *layer, const gnf_plan *plan);
+void layer_free(struct layer *layer);
+
+/* ---- graphs ---- */
+CUgraphExec end_capture(CUstream stream);
+struct replays {
+    int count, every; /* one in so many, and the last, is compared */
+    bool run_before;  /* or the captured execution is the first */
+    /* Puts another x on the device and returns what y has to be, or NULL: numbers. */
+    const double *(*next)(unsigned i);
+};
+/* A plan captured once and replayed with another x each time: right, equal to eager bit for bit in the first
+ * `elements` of y, and no memory grows. */
+void check_replays(struct layer *layer, const gnf_plan *plan, size_t elements, const struct replays *replays);
 
 #endif

@@ -1,8 +1,6 @@
 /* A convolution in front: every variant at several N, in place, in graphs, and what is refused. */
 #include "fixture.h"
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { INPUTS = 3, HEIGHT = 9, WIDTH = 10, OUTPUTS = 8, SIDE = 3, MOST = 5, REPLAYS = 5 };
@@ -29,38 +27,26 @@ static size_t y_elements(const struct chain *chain, int samples)
     return (size_t)(samples * (chain->reduces ? 1 : OUTPUTS) * chain->height * chain->width);
 }
 
-/* A layer's tensors, on the host and on the device. */
-static struct layer {
+static struct {
     float x[MOST * X], weight[WEIGHT], bias[OUTPUTS], r[MOST * SEEN], y[MOST * SEEN];
     double want[MOST * SEEN];
-    struct tensor dx, dweight, dbias, dr, dy, work;
-} layer;
+} host;
+static struct layer layer;
 
+/* x and y `offset` bytes off an aligned address. */
 static void make_layer(size_t offset)
 {
-    fill_random(layer.x, MOST * X, 1);
-    fill_random(layer.weight, WEIGHT, 2);
-    fill_random(layer.bias, OUTPUTS, 3);
-    fill_random(layer.r, MOST * SEEN, 4);
-    layer.dx = tensor_of(layer.x, sizeof layer.x, offset);
-    layer.dweight = tensor_of(layer.weight, sizeof layer.weight, 0);
-    layer.dbias = tensor_of(layer.bias, sizeof layer.bias, 0);
-    layer.dr = tensor_of(layer.r, sizeof layer.r, 0);
-    layer.dy = tensor_new(sizeof layer.y, 0);
-    layer.work = (struct tensor){0};
-}
-
-static void free_tensor(struct tensor *tensor)
-{
-    if (tensor->at)
-        tensor_free(tensor);
-}
-
-static void free_layer(void)
-{
-    struct tensor *const all[] = {&layer.dx, &layer.dweight, &layer.dbias, &layer.dr, &layer.dy, &layer.work};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        free_tensor(all[i]);
+    fill_random(host.x, MOST * X, 1);
+    fill_random(host.weight, WEIGHT, 2);
+    fill_random(host.bias, OUTPUTS, 3);
+    fill_random(host.r, MOST * SEEN, 4);
+    layer = (struct layer){
+        .x = tensor_of(host.x, sizeof host.x, offset),
+        .weight = tensor_of(host.weight, sizeof host.weight, 0),
+        .bias = tensor_of(host.bias, sizeof host.bias, 0),
+        .operand = tensor_of(host.r, sizeof host.r, 0),
+        .y = tensor_new(sizeof host.y, offset),
+    };
 }
 
 static double pixel(const struct chain *chain, const float *x, const float *weight, int row, int column)
@@ -94,54 +80,37 @@ static void compute(const struct chain *chain, int samples, bool with_bias)
     int spatial = chain->height * chain->width, sample = OUTPUTS * spatial;
     for (int i = 0; i < samples * sample; i++) {
         int n = i / sample, c = i % sample / spatial, s = i % spatial;
-        const float *weight = layer.weight + c * INPUTS * SIDE * SIDE;
-        seen[i] = (float)(pixel(chain, layer.x + n * X, weight, s / chain->width, s % chain->width) +
-                          (with_bias ? (double)layer.bias[c] : 0));
+        const float *weight = host.weight + c * INPUTS * SIDE * SIDE;
+        seen[i] = (float)(pixel(chain, host.x + n * X, weight, s / chain->width, s % chain->width) +
+                          (with_bias ? (double)host.bias[c] : 0));
     }
-    reference(seen, layer.want, samples, OUTPUTS, spatial, chain->groups);
+    reference(seen, host.want, samples, OUTPUTS, spatial, chain->groups);
     for (int n = 0; n < samples && chain->reduces; n++) {
-        reduce(chain, layer.want + n * sample, seen + n * sample);
-        memmove(layer.want + n * spatial, layer.want + n * sample, (size_t)spatial * sizeof *layer.want);
+        reduce(chain, host.want + n * sample, seen + n * sample);
+        memmove(host.want + n * spatial, host.want + n * sample, (size_t)spatial * sizeof *host.want);
     }
     for (int i = 0; i < samples * sample && !chain->reduces; i++)
-        layer.want[i] += (double)layer.r[i];
-}
-
-static gnf_arguments bind(const gnf_plan *plan)
-{
-    size_t size = gnf_plan_workspace_size(plan);
-    free_tensor(&layer.work);
-    layer.work = tensor_new(size, 0);
-    return (gnf_arguments){
-        .size = sizeof(gnf_arguments),
-        .x = layer.dx.at,
-        .y = layer.dy.at,
-        .operand = {layer.dr.at},
-        .weight = layer.dweight.at,
-        .bias = layer.dbias.at,
-        .workspace = layer.work.at,
-        .workspace_size = size,
-    };
+        host.want[i] += (double)host.r[i];
 }
 
 static void check_result(const struct chain *chain, int samples)
 {
-    tensor_read(&layer.dy, layer.y);
-    check_close(layer.y, layer.want, y_elements(chain, samples));
-    if (y_elements(chain, samples) < sizeof layer.y / sizeof *layer.y)
-        assert_true(isnan(layer.y[y_elements(chain, samples)])); /* as it was before */
+    tensor_read(&layer.y, host.y);
+    check_close(host.y, host.want, y_elements(chain, samples));
+    if (y_elements(chain, samples) < sizeof host.y / sizeof *host.y)
+        assert_true(isnan(host.y[y_elements(chain, samples)])); /* as it was before */
 }
 
 static void clear_y(void)
 {
-    memset(layer.y, 0xff, sizeof layer.y);
-    tensor_write(&layer.dy, layer.y);
+    memset(host.y, 0xff, sizeof host.y);
+    tensor_write(&layer.y, host.y);
 }
 
 static void run(gnf_context *context, const struct chain *chain, int samples, const char *variant)
 {
     gnf_plan *plan = make_plan(context, chain->text, samples, variant);
-    const gnf_arguments arguments = bind(plan);
+    const gnf_arguments arguments = layer_bind(&layer, plan);
     assert_int_equal(plan_info(plan).x_elements, samples * X);
     assert_int_equal(plan_info(plan).y_elements, y_elements(chain, samples));
     clear_y();
@@ -166,10 +135,29 @@ static void test_every_variant(void **state)
         run(context, &chains[0], samples[i], NULL);
         run(context, &chains[1], samples[i], NULL);
     }
-    free_layer();
-    make_layer(4); /* the plan's other variant */
-    run(context, &chains[0], 2, NULL);
-    free_layer();
+    layer_free(&layer);
+    gnf_context_destroy(&context);
+}
+
+/* Tensors that a variant is not for: the plan's other one. */
+static void test_off_its_alignment(void **state)
+{
+    gnf_context *context = open_context(device_context, "conv2d", NULL);
+    gnf_variant_info info = {.size = sizeof info};
+    int count = 0;
+    (void)state;
+    make_layer(sizeof(float));
+    for (int i = 0; gnf_get_variant(context, chains[0].text, i, &info) == GNF_OK; i++) {
+        if (info.alignment == sizeof(float))
+            continue;
+        gnf_plan *plan = make_plan(context, chains[0].text, 2, info.name);
+        assert_string_not_equal(plan_info(plan).variant, plan_info(plan).fallback);
+        gnf_plan_destroy(&plan);
+        run(context, &chains[0], 2, info.name);
+        count++;
+    }
+    assert_true(count > 0);
+    layer_free(&layer);
     gnf_context_destroy(&context);
 }
 
@@ -181,17 +169,17 @@ static void test_in_place(void **state)
     gnf_plan *plan = make_plan(context, chains[1].text, MOST, NULL);
     (void)state;
     make_layer(0);
-    gnf_arguments arguments = bind(plan);
+    gnf_arguments arguments = layer_bind(&layer, plan);
     arguments.bias = 0;
     compute(&chains[1], MOST, false);
     assert_ok(gnf_execute(plan, &arguments, NULL));
     check_result(&chains[1], MOST);
     arguments.y = arguments.operand[0];
     assert_ok(gnf_execute(plan, &arguments, NULL));
-    tensor_read(&layer.dr, in_place);
-    assert_memory_equal(in_place, layer.y, y_elements(&chains[1], MOST) * sizeof(float));
+    tensor_read(&layer.operand, in_place);
+    assert_memory_equal(in_place, host.y, y_elements(&chains[1], MOST) * sizeof(float));
     gnf_plan_destroy(&plan);
-    free_layer();
+    layer_free(&layer);
     gnf_context_destroy(&context);
 }
 
@@ -203,12 +191,12 @@ static void test_what_is_refused(void **state)
     (void)state;
     make_layer(0);
     assert_ok(gnf_plan_create(&plan, context, chains[1].text, &options));
-    const gnf_arguments good = bind(plan);
+    const gnf_arguments good = layer_bind(&layer, plan);
     gnf_arguments bad = good;
     assert_int_equal(plan_info(plan).prepared_size, 0);
-    assert_ok(gnf_prepare_weight(plan, layer.dweight.at, 0, 0, NULL));
-    assert_refused(gnf_prepare_weight(plan, layer.dweight.at, layer.dr.at, 864, NULL), GNF_INVALID_ARGUMENT,
-                   "as every plan with conv2d does");
+    assert_ok(gnf_prepare_weight(plan, layer.weight.at, 0, 0, NULL));
+    assert_refused(gnf_prepare_weight(plan, layer.weight.at, layer.operand.at, 864, NULL),
+                   GNF_INVALID_ARGUMENT, "as every plan with conv2d does");
 #define BAD(change, part)                                                                                    \
     bad = good;                                                                                              \
     change;                                                                                                  \
@@ -222,47 +210,32 @@ static void test_what_is_refused(void **state)
     BAD(bad.workspace = bad.x, "overlaps x");
     BAD(bad.workspace_size--, "workspace_size = ");
 #undef BAD
-    tensor_read(&layer.dy, layer.y);
-    assert_true(isnan(layer.y[0])); /* nothing was launched */
+    tensor_read(&layer.y, host.y);
+    assert_true(isnan(host.y[0])); /* nothing was launched */
     gnf_plan_destroy(&plan);
-    free_layer();
+    layer_free(&layer);
     gnf_context_destroy(&context);
 }
 
-/* Captured, replayed with another x each time, equal to eager bit for bit. */
-static void check_replays(gnf_context *context, const struct chain *chain, const char *variant)
+static const struct chain *replayed;
+
+static const double *next_x(unsigned i)
 {
-    static float replayed[MOST * SEEN];
-    CUstream stream;
-    CUgraph graph;
-    CUgraphExec exec;
-    make_layer(0);
+    fill_random(host.x, MOST * X, 100 + i);
+    tensor_write(&layer.x, host.x);
+    compute(replayed, MOST, true);
+    return host.want;
+}
+
+static void check_graph(gnf_context *context, const struct chain *chain, const char *variant)
+{
+    const struct replays replays = {.count = REPLAYS, .every = 1, .next = next_x};
     gnf_plan *plan = make_plan(context, chain->text, MOST, variant);
-    const gnf_arguments arguments = bind(plan);
-    assert_int_equal(cuda.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), CUDA_SUCCESS);
-    synchronise();
-    assert_int_equal(cuda.cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL), CUDA_SUCCESS);
-    assert_ok(gnf_execute(plan, &arguments, stream));
-    assert_int_equal(cuda.cuStreamEndCapture(stream, &graph), CUDA_SUCCESS);
-    assert_int_equal(cuda.cuGraphInstantiateWithFlags(&exec, graph, 0), CUDA_SUCCESS);
-    assert_int_equal(cuda.cuGraphDestroy(graph), CUDA_SUCCESS);
-    for (unsigned i = 0; i < REPLAYS; i++) {
-        fill_random(layer.x, MOST * X, 100 + i);
-        tensor_write(&layer.dx, layer.x);
-        assert_int_equal(cuda.cuGraphLaunch(exec, stream), CUDA_SUCCESS);
-        assert_int_equal(cuda.cuStreamSynchronize(stream), CUDA_SUCCESS);
-        tensor_read(&layer.dy, replayed);
-        clear_y();
-        assert_ok(gnf_execute(plan, &arguments, stream));
-        assert_int_equal(cuda.cuStreamSynchronize(stream), CUDA_SUCCESS);
-        compute(chain, MOST, true);
-        check_result(chain, MOST);
-        assert_memory_equal(replayed, layer.y, y_elements(chain, MOST) * sizeof(float));
-    }
-    assert_int_equal(cuda.cuGraphExecDestroy(exec), CUDA_SUCCESS);
-    assert_int_equal(cuda.cuStreamDestroy(stream), CUDA_SUCCESS);
+    make_layer(0);
+    replayed = chain;
+    check_replays(&layer, plan, y_elements(chain, MOST), &replays);
     gnf_plan_destroy(&plan);
-    free_layer();
+    layer_free(&layer);
 }
 
 static void test_replays_equal_eager(void **state)
@@ -270,11 +243,11 @@ static void test_replays_equal_eager(void **state)
     gnf_context *context = open_context(device_context, "conv2d", NULL);
     gnf_variant_info info = {.size = sizeof info};
     (void)state;
-    check_replays(context, &chains[0], NULL);
+    check_graph(context, &chains[0], NULL);
     for (int i = 0; gnf_get_variant(context, chains[1].text, i, &info) == GNF_OK; i++)
         if (strncmp(info.name, "ffma.", 5) == 0)
             break;
-    check_replays(context, &chains[1], info.name);
+    check_graph(context, &chains[1], info.name);
     gnf_context_destroy(&context);
 }
 
@@ -282,6 +255,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_variant),
+        cmocka_unit_test(test_off_its_alignment),
         cmocka_unit_test(test_in_place),
         cmocka_unit_test(test_what_is_refused),
         cmocka_unit_test(test_replays_equal_eager),

@@ -68,6 +68,14 @@ def test_a_weight_that_is_missing_or_of_another_shape(layer, tmp_path):
     assert np.load(tmp_path / "y.npy").shape == (2, 1, 8, 7)
 
 
+def test_the_list_of_variants_stands_in_columns(layer):
+    head, *lines = layer.run("kernels").out.split("\n\n")[1].splitlines()
+    assert len(lines) == len(layer.rows) + 1
+    for row, line in zip([layer.newest, *layer.rows], lines):
+        assert line.index(row["parameters"]) == head.index("parameters")
+        assert line[: head.index("kernels") + len("kernels")].endswith(f" {row['kernels']}"), line
+
+
 def test_no_memory_for_the_workspace(layer):
     # x, weight, bias, gamma and beta stand before it, and y; what is freed in between does not count.
     for kind in "conv2d_fused", "conv2d_stored", "ffma.split":

@@ -36,6 +36,8 @@
 #define FFMA STEP("product", "k_ffma", "sample", 64, "channels", 64, 1000000)
 
 static const char linear_text[] = "f32[100,300] | linear(64) | groupnorm(8) | add(r: full)";
+static const char linear_any[] = "f32[*,300] | linear(64) | groupnorm(8) | add(r: full)";
+static const char linear_key[] = "f32[*,300,1] | linear(64) | groupnorm(8) | add($0:full)";
 static const char linear_manifest[] = MANIFEST(
     ENTRY("f32[*,300,1] | linear(64) | groupnorm(8) | add($0:full)", "false",
         LINEAR("dot.n1.four", 16, 0, PRODUCT("own", "given", 1, 1, 1, 1, 1),
@@ -117,6 +119,72 @@ static inline void takes(const gnf_plan *plan, const char *variant)
     assert_int_equal(gnf_plan_get_info(plan, &info), GNF_OK);
     assert_string_equal(info.variant, variant);
 }
+
+/* ---- executions ---- */
+
+enum { X = 0x10000000, Y = 0x20000000, R = 0x30000000, WORKSPACE = 0x40000000, WEIGHT = 0x50000000 };
+enum { PREPARED = 0x60000000, BIAS = 0x70000000 };
+
+static inline gnf_arguments arguments_of(const gnf_plan *plan)
+{
+    return (gnf_arguments){
+        .size = sizeof(gnf_arguments),
+        .x = X,
+        .y = Y,
+        .operand = {R},
+        .workspace = WORKSPACE,
+        .workspace_size = gnf_plan_workspace_size(plan),
+        .weight = WEIGHT,
+        .bias = BIAS,
+        .prepared = PREPARED,
+    };
+}
+
+static inline void reset(void)
+{
+    fake.launch_count = stub->count = 0;
+}
+
+/* "k_splitx * k_repair ...", of everything since the last reset or call, cuBLASLt's products as "*". What
+ * each launch was given stays. */
+static inline const char *sequence(void)
+{
+    static char text[2048];
+    int product = 0, length = 0;
+    text[0] = '\0';
+    for (int i = 0; i <= fake.launch_count; i++) {
+        for (; product < stub->count && stub->matmul[product].launches == i; product++)
+            length += snprintf(text + length, sizeof text - (size_t)length, "* ");
+        if (i < fake.launch_count)
+            length += snprintf(text + length, sizeof text - (size_t)length, "%s ", fake.launched[i]);
+    }
+    reset();
+    return text;
+}
+
+/* Of a variant that a manifest's entry has; without it. */
+static inline struct gnf_choice size_in(const char *content, const char *key, const char *name,
+                                        const char *problem_text, gnf_status status)
+{
+    struct gnf_pack *pack;
+    struct gnf_problem problem;
+    size_t bytes;
+    int count, i = 0;
+    unsigned char *data = make_pack(content, strlen(content), parts, &bytes);
+    expect(gnf_pack_read(&pack, data, bytes, "t"), GNF_OK, NULL);
+    free(data);
+    expect(gnf_problem_parse(problem_text, &problem), GNF_OK, NULL);
+    const struct gnf_variant *variants = gnf_pack_find(pack, key, &count);
+    while (strcmp(variants[i].name, name))
+        i++;
+    struct gnf_choice choice = {.variant = &variants[i]};
+    expect(gnf_choice_size(&choice, &problem), status, status ? "do not fit 63 bits" : NULL);
+    choice.variant = NULL;
+    gnf_pack_free(pack);
+    return choice;
+}
+
+/* ---- records ---- */
 
 /* A database of one record. */
 static inline void record_variant(gnf_context *context, const char *key, const char *problem,

@@ -3,61 +3,17 @@
 #define _GNU_SOURCE 1 /* nftw, mkdtemp */
 #include "conv2d_fixture.h"
 
-enum { X = 0x10000000, Y = 0x20000000, R = 0x30000000, WORKSPACE = 0x40000000, WEIGHT = 0x50000000 };
-enum { BIAS = 0x70000000 };
-
-static gnf_arguments arguments_of(const gnf_plan *plan)
-{
-    return (gnf_arguments){
-        .size = sizeof(gnf_arguments),
-        .x = X,
-        .y = Y,
-        .operand = {R},
-        .workspace = WORKSPACE,
-        .workspace_size = gnf_plan_workspace_size(plan),
-        .weight = WEIGHT,
-        .bias = BIAS,
-    };
-}
-
 static gnf_plan *named(gnf_context *context, const char *problem, int64_t samples, const char *variant)
 {
     const gnf_plan_options options = {.size = sizeof options, .samples = samples, .variant = variant};
     return plan_for(context, problem, &options);
 }
 
-/* "k_convw k_conv ...", of everything since the last call. */
-static const char *sequence(void)
-{
-    static char text[2048];
-    int length = 0;
-    text[0] = '\0';
-    for (int i = 0; i < fake.launch_count; i++)
-        length += snprintf(text + length, sizeof text - (size_t)length, "%s ", fake.launched[i]);
-    fake.launch_count = 0;
-    return text;
-}
-
 /* ---- sizes ---- */
 
-static struct gnf_choice size(const char *name, const char *problem_text, gnf_status status)
+static struct gnf_choice size(const char *name, const char *text, gnf_status status)
 {
-    static struct gnf_pack *pack;
-    struct gnf_problem problem;
-    size_t bytes;
-    int count;
-    if (!pack) {
-        unsigned char *data = make_pack(conv_manifest, strlen(conv_manifest), parts, &bytes);
-        expect(gnf_pack_read(&pack, data, bytes, "t"), GNF_OK, NULL);
-        free(data);
-    }
-    expect(gnf_problem_parse(problem_text, &problem), GNF_OK, NULL);
-    const struct gnf_variant *variant = gnf_pack_find(pack, conv_key, &count);
-    while (strcmp(variant->name, name) != 0)
-        variant++;
-    struct gnf_choice choice = {.variant = variant};
-    expect(gnf_choice_size(&choice, &problem), status, status ? "do not fit 63 bits" : NULL);
-    return choice;
+    return size_in(conv_manifest, conv_key, name, text, status);
 }
 
 static void sizes(void **state)
@@ -231,20 +187,13 @@ static void sides_of_a_pool(void **state)
 {
     static const char text[] =
         "f32[*,2,514,514] | conv2d(8, 3) | mul(q: full) | groupnorm(2) | maxpool2d(4) | add(r: full)";
-    enum { BEFORE = 8 * 512 * 512 * 4, BEHIND = BEFORE / 16, Q = 0x60000000 };
+    enum { BEFORE = 8 * 512 * 512 * 4, BEHIND = BEFORE / 16, Q = PREPARED };
     gnf_context *context = open_conv();
     gnf_plan *plan = plan_at(context, text, 10, 0);
-    const gnf_arguments good = {
-        .size = sizeof good,
-        .x = X,
-        .y = Y,
-        .operand = {Q, R},
-        .workspace = WORKSPACE,
-        .workspace_size = gnf_plan_workspace_size(plan),
-        .weight = WEIGHT,
-    };
-    gnf_arguments a = good;
+    gnf_arguments a = arguments_of(plan);
     (void)state;
+    a.operand[0] = Q;
+    a.operand[1] = R;
     expect(gnf_execute(plan, &a, stream), GNF_OK, NULL);
     assert_int_equal(fake.launch_count, 10);
     for (int i = 1; i < 10; i++) {
@@ -356,7 +305,7 @@ static void pointers(void **state)
     BAD(a.workspace_size--, "workspace_size = ");
     assert_int_equal(fake.launch_count, launches);
     expect(gnf_prepare_weight(plan, WEIGHT, 0, 0, stream), GNF_OK, NULL);
-    expect(gnf_prepare_weight(plan, WEIGHT, 0x60000000, 576, stream), GNF_INVALID_ARGUMENT,
+    expect(gnf_prepare_weight(plan, WEIGHT, PREPARED, 576, stream), GNF_INVALID_ARGUMENT,
            "takes the weight as it is, as every plan with conv2d does");
     gnf_plan_destroy(&plan);
     /* the same sizes in and out, and yet windows reach beyond a pixel */

@@ -12,10 +12,10 @@ static void default_rule(void **state)
         const char *variant;
     } rows[] = {
         {33, 16, 90, 0, "wgmma"}, /* two blocks a sample */
-        {33, 16, 90, 1, "wgmma"},   {33, 16, 80, 0, "fused"},
-        {33, 16, 100, 0, "fused"},  {32, 16, 90, 0, "fused"},     /* 16 a sample */
-        {5, 16, 90, 0, "fused"},    {4, 16, 90, 0, "ffma.split"}, /* another product, if need be */
-        {33, 4, 90, 0, "ffma.one"},
+        {33, 16, 90, 1, "wgmma"},  {33, 16, 80, 0, "fused"},
+        {33, 16, 100, 0, "fused"}, {32, 16, 90, 0, "fused"}, /* 16 a sample */
+        {5, 16, 90, 0, "fused"},   {4, 16, 90, 0, "fused"},  /* 64 blocks; ffma.split has 512 */
+        {1, 16, 90, 0, "fused"},   {33, 4, 90, 0, "ffma.one"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

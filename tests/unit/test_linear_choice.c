@@ -3,8 +3,6 @@
 #define _GNU_SOURCE 1 /* nftw, mkdtemp */
 #include "linear_fixture.h"
 
-static const char any[] = "f32[*,300] | linear(64) | groupnorm(8) | add(r: full)";
-
 /* ---- the default rule ---- */
 
 static void by_samples(void **state)
@@ -31,7 +29,7 @@ static void by_samples(void **state)
                                           .samples = rows[i].samples,
                                           .prepared = rows[i].prepared,
                                           .alignment = rows[i].alignment};
-        gnf_plan *plan = plan_for(context, any, &options);
+        gnf_plan *plan = plan_for(context, linear_any, &options);
         gnf_plan_info info = {.size = sizeof info};
         assert_int_equal(gnf_plan_get_info(plan, &info), GNF_OK);
         if (strcmp(info.variant, rows[i].variant))
@@ -99,6 +97,43 @@ static void beyond(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         assert_int_equal(gnf_problem_parse(rows[i].text, &problem), GNF_OK);
         expect(gnf_choice_default(&choice, NULL, variants, 3, &problem, &terms, &device), GNF_OK, NULL);
+        assert_string_equal(choice.variant->name, rows[i].variant);
+    }
+}
+
+/* What a block has to do is counted in a slab, like the blocks. */
+static void blocks_of_a_slab(void **state)
+{
+    const struct gnf_device device = {.name = "d", .capability = 90, .multiprocessors = 12};
+    const struct gnf_terms terms = {.alignment = 16};
+    struct gnf_variant variants[] = {
+        {.name = "five", .kernel = {{0}, {.units_per_block = 500}}},
+        {.name = "many", .kernel = {{0}, {.units_per_block = 1}}},
+    };
+    static const struct {
+        const char *text, *variant;
+    } rows[] = {
+        {"f32[100000,7] | linear(8) | groupnorm(8)", "five"},
+        {"f32[100000,7] | linear(64) | groupnorm(8)", "many"}, /* 512 KiB of a slab for five blocks */
+        {"f32[1500,7] | linear(8) | groupnorm(8)", "many"},    /* there are three */
+    };
+    struct gnf_problem problem;
+    struct gnf_choice choice;
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct gnf_kernel *kernel = variants[i].kernel;
+        variants[i].alignment = 4;
+        variants[i].product = (struct gnf_product){.method = GNF_METHOD_OWN, .sums = 1};
+        variants[i].kernel_count = 2;
+        kernel[1].role = GNF_ROLE_TAIL;
+        kernel[1].unit = GNF_UNIT_SAMPLE;
+        kernel[1].tile = kernel[1].cap = 1;
+        kernel[0] = kernel[1];
+        kernel[0].role = GNF_ROLE_PRODUCT;
+    }
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        assert_int_equal(gnf_problem_parse(rows[i].text, &problem), GNF_OK);
+        expect(gnf_choice_default(&choice, NULL, variants, 2, &problem, &terms, &device), GNF_OK, NULL);
         assert_string_equal(choice.variant->name, rows[i].variant);
     }
 }
@@ -244,7 +279,7 @@ static void capture(void **state)
     gnf_plan_destroy(&plan);
     fake.capturing = 1;
     options.samples = 90;
-    plan = plan_for(context, any, &options); /* all is there, another N is only descriptors */
+    plan = plan_for(context, linear_any, &options); /* all is there, another N is only descriptors */
     gnf_plan_destroy(&plan);
     options = (gnf_plan_options){.size = sizeof options, .stream = stream, .prepared = 1};
     expect(gnf_plan_create(&plan, context, linear_text, &options), GNF_NOT_PREPARED, "k_splitw");
@@ -266,8 +301,7 @@ static const char *gemm_text(const char *version, const char *first, const char 
 static void record(gnf_context *context, const char *variant, int64_t samples, const char *gemm,
                    int multiprocessors)
 {
-    record_variant(context, "f32[*,300,1] | linear(64) | groupnorm(8) | add($0:full)", linear_text, variant,
-                   samples, gemm, multiprocessors);
+    record_variant(context, linear_key, linear_text, variant, samples, gemm, multiprocessors);
 }
 
 /* First bytes of what a plan would run, of both products; 0 for none. */
@@ -280,7 +314,7 @@ static int taken(gnf_context *context, const char *variant, int64_t samples, uns
                                       .alignment = alignment};
     unsigned first = 0, second = 0;
     char *text;
-    gnf_plan *plan = plan_for(context, any, &options);
+    gnf_plan *plan = plan_for(context, linear_any, &options);
     assert_int_equal(gnf_plan_gemm_text(plan, &text), GNF_OK);
     if (text && sscanf(text, "130101:%2x%*126[^,],%2x", &first, &second) < 1)
         fail_msg("%s", text);
@@ -346,7 +380,7 @@ static void failures(void **state)
         stub->fail_layout = i;
         gnf_plan_options options = {
             .size = sizeof options, .variant = "fp16x3.s2.each.four", .samples = 2600};
-        gnf_status status = gnf_plan_create(&plan, context, any, &options);
+        gnf_status status = gnf_plan_create(&plan, context, linear_any, &options);
         assert_int_equal(status, i <= 12 ? GNF_NO_CUBLAS : GNF_OK);
         gnf_plan_destroy(&plan);
         assert_int_equal(stub->alive, 1);
@@ -370,7 +404,7 @@ static void failures(void **state)
 static void measuring(void **state)
 {
     gnf_context *context = open_linear();
-    gnf_plan *plan = plan_at(context, any, 5000, 1);
+    gnf_plan *plan = plan_at(context, linear_any, 5000, 1);
     char *text;
     (void)state;
     assert_int_equal(gnf_plan_gemms(plan), 2);
@@ -384,14 +418,7 @@ static void measuring(void **state)
     assert_string_equal(text + 7 + 128 + 1 + 126, "10"); /* the alignment, in its last byte */
     free(text);
     /* only whole slabs */
-    gnf_arguments arguments = {.size = sizeof arguments,
-                               .x = 0x10000000,
-                               .y = 0x20000000,
-                               .operand = {0x30000000},
-                               .weight = 0x40000000,
-                               .prepared = 0x50000000,
-                               .workspace = 0x60000000,
-                               .workspace_size = gnf_plan_workspace_size(plan)};
+    const gnf_arguments arguments = arguments_of(plan);
     expect(gnf_execute(plan, &arguments, stream), GNF_OK, NULL);
     for (int i = 0; i < 6; i++)
         assert_int_equal(stub->matmul[i].algorithm[0], i == 0 || i == 2 ? 2 : i == 1 || i == 3 ? 3 : 1);
@@ -421,10 +448,11 @@ static void listing(void **state)
 int main(int count, char **arguments)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(by_samples),     cmocka_unit_test(fallback),  cmocka_unit_test(beyond),
-        cmocka_unit_test(prepared_forms), cmocka_unit_test(named),     cmocka_unit_test(no_library),
-        cmocka_unit_test(no_algorithm),   cmocka_unit_test(failures),  cmocka_unit_test(capture),
-        cmocka_unit_test(records),        cmocka_unit_test(measuring), cmocka_unit_test(listing),
+        cmocka_unit_test(by_samples),       cmocka_unit_test(fallback),       cmocka_unit_test(beyond),
+        cmocka_unit_test(blocks_of_a_slab), cmocka_unit_test(prepared_forms), cmocka_unit_test(named),
+        cmocka_unit_test(no_library),       cmocka_unit_test(no_algorithm),   cmocka_unit_test(failures),
+        cmocka_unit_test(capture),          cmocka_unit_test(records),        cmocka_unit_test(measuring),
+        cmocka_unit_test(listing),
     };
     if (!open_stub(count, arguments)) {
         fprintf(stderr, "usage: test_linear_choice NVRTC_STUB CUBLASLT_STUB\n");

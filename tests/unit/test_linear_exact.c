@@ -3,7 +3,6 @@
 #define _GNU_SOURCE 1 /* nftw, mkdtemp */
 #include "linear_fixture.h"
 
-enum { WORKSPACE = 0x40000000, PREPARED = 0x60000000 };
 static const char layer[] = "f32[*,300] | linear(300) | groupnorm(3)";
 static const char layer_key[] = "f32[*,300,1] | linear(300) | groupnorm(3)";
 static char compiled[2048]; /* "k_wgmma for sm_90a, ..." */
@@ -162,6 +161,24 @@ static void sizes(void **state)
     close_linear(context);
 }
 
+/* Blocks of a cluster run at once, each on a multiprocessor of its own. */
+static void too_small(void **state)
+{
+    const gnf_plan_options options = {
+        .size = sizeof options, .samples = 100, .prepared = 1, .variant = "wgmma.k256.one"};
+    gnf_context *context = open_for(90, "89,90");
+    gnf_plan *plan;
+    (void)state;
+    context->device.multiprocessors = 1;
+    expect_plan(context, 100, 1, "ffma.one", "ffma.one");
+    expect(gnf_plan_create(&plan, context, layer, &options), GNF_NOT_SUPPORTED,
+           "needs 2 multiprocessors: fake has 1");
+    assert_null(plan);
+    context->device.multiprocessors = 2;
+    expect_plan(context, 100, 1, "wgmma.k256.four", "wgmma.k256.one");
+    close_linear(context);
+}
+
 static void clusters(void **state)
 {
     static const struct {
@@ -179,15 +196,7 @@ static void clusters(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         context->device.multiprocessors = rows[i].multiprocessors;
         gnf_plan *plan = plan_at(context, layer, rows[i].samples, 1);
-        const gnf_arguments arguments = {
-            .size = sizeof arguments,
-            .x = 0x10000000,
-            .y = 0x20000000,
-            .workspace = WORKSPACE,
-            .workspace_size = gnf_plan_workspace_size(plan),
-            .weight = 0x50000000,
-            .prepared = PREPARED,
-        };
+        const gnf_arguments arguments = arguments_of(plan);
         gnf_plan_info info = {.size = sizeof info};
         assert_int_equal(gnf_plan_get_info(plan, &info), GNF_OK);
         assert_int_equal(info.kernels, 4);
@@ -214,6 +223,7 @@ int main(int count, char **arguments)
         cmocka_unit_test(not_to_be_compiled),
         cmocka_unit_test(recorded),
         cmocka_unit_test(sizes),
+        cmocka_unit_test(too_small),
         cmocka_unit_test(clusters),
     };
     if (!open_stub(count, arguments)) {
