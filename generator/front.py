@@ -26,7 +26,7 @@ def read(path, build):
         raise ValueError(f"{path.name}: no front matter between {{#--- and ---#}}")
     try:
         return build(tomllib.loads(found.group(1)))
-    except (tomllib.TOMLDecodeError, KeyError) as error:
+    except (ValueError, KeyError) as error:  # of TOML too
         raise ValueError(f"{path.name}: front matter: {error}") from error
 
 

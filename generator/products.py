@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from generator import front
 
 SPLIT_COUNTS = (1, 2, 4, 8, 16)
-PADDING = 128  # runtime/linear.h
+# Of runtime/linear.h: what K is rounded up to, and bytes of conv2d's output at once.
+PADDING, CONV_SLAB = 128, 32 << 20
 # The tensor cores cut what they add, so a partial sum's error grows with its share of K. Up to this much the output of
 # the chain is no further from float64 than with SGEMM, though the product itself may be: README.md.
 LONGEST = 2048

@@ -5,6 +5,7 @@ A strategy is a template NAME.cu.j2 whose first comment, between {#--- and ---#}
     about       one line for people
     parts       files of templates/lib that it needs besides those of every kernel
     first       "conv2d": it begins with the convolution itself, where other strategies are the tail of a product
+    base        a file of templates/lib with front matter of its own: parameters, derived and limits before these here
     capability  the least compute capability, 90 for 9.0; 80 if not given
     exact       true: it runs on that capability alone, and its kernels are compiled for sm_90a
     generic     true: the sizes are arguments, one set of variants a chain
@@ -14,7 +15,7 @@ A strategy is a template NAME.cu.j2 whose first comment, between {#--- and ---#}
     limits      what must hold, expressions in all of these
     prefer      cost: the order in which the default rule meets the variants, least first
     kernels     one launch each, in order: block, shared, unit, units_per_block, span, tile, cap (runtime/pack.h says
-                what they mean), `when` it is needed, role ("weights": it prepares those), exact if not as above, cluster
+                what they mean), `when` it is needed, role ("weights", with `first`: it prepares those), exact if not as above, cluster
     product     with `first`: sums, 1 where the convolution's output is stored, and weight_bytes of what the kernel of
                 role "weights" prepares
     workspace   chunk: bytes a statistics chunk
@@ -51,7 +52,7 @@ MOST_VARIANTS = 24
 PRODUCTS = 12
 # With conv2d among the strategies that begin with the convolution: the best of each are within their first eight.
 FIRST = 3
-SHARED_ANYWHERE = 99 * 1024  # bytes a block may ask for on devices with the least
+SHARED_ANYWHERE, SHARED_MOST = 99 * 1024, 227 * 1024  # bytes a block may ask for on devices with the least and the most
 
 
 @dataclass(frozen=True)
@@ -104,13 +105,21 @@ def read_strategies(folder=TEMPLATES):
     """Every strategy of the template folder, in the order of their names."""
 
     def strategy(path, t):
-        exact = t.get("exact", False)
+        t = _with_base(folder, t)
+        exact, first = t.get("exact", False), t.get("first")
         kernels = tuple(front.KERNEL_DEFAULTS | {"exact": exact} | k for k in t["kernels"])
+        if first not in (None, "conv2d"):
+            raise ValueError(f"first = '{first}': allowed is conv2d")
+        if "product" in t and not first:
+            raise ValueError("a table [product]: allowed is that with first = 'conv2d'")
+        allowed = ("tail", "weights") if first else ("tail",)
+        if wrong := [k["role"] for k in kernels if k["role"] not in allowed]:
+            raise ValueError(f"role = '{wrong[0]}': allowed is {' or '.join(allowed)}")
         return Strategy(
             path.name.removesuffix(".cu.j2"),
             t["about"],
             tuple(t.get("parts", ())),
-            t.get("first"),
+            first,
             t.get("generic", False),
             t.get("capability", front.SIMPLEST_CAPABILITY),
             exact or any(k["exact"] for k in kernels),
@@ -121,10 +130,18 @@ def read_strategies(folder=TEMPLATES):
             t["prefer"]["cost"],
             kernels,
             t.get("workspace", {}).get("chunk", "0"),
-            {field: str(t["product"][field]) for field in ("sums", "weight_bytes")} if "first" in t else {},
+            {field: str(t["product"][field]) for field in ("sums", "weight_bytes")} if first else {},
         )
 
     return [front.read(path, lambda t, path=path: strategy(path, t)) for path in sorted(folder.glob("*.cu.j2"))]
+
+
+def _with_base(folder, t):
+    """Front matter, in which each table that it shares with its base begins with the base's."""
+    if "base" not in t:
+        return t
+    base = front.read(folder / "lib" / t["base"], dict)
+    return t | {table: base.get(table, {}) | t.get(table, {}) for table in ("parameters", "derived", "limits")}
 
 
 def is_rows(problem, generic=False):
@@ -180,6 +197,9 @@ def names(problem, generic=False):
         "pooled_width": pooled_width,
         # What a group that lies in short pieces all over the sample costs: channels-last, few bytes a pixel.
         "scattered": 15 if rows and problem.spatial > 1 and problem.group_channels * element < 64 else 0,
+        "shared_anywhere": SHARED_ANYWHERE,
+        "shared_most": SHARED_MOST,
+        "conv_slab": products.CONV_SLAB,
         "widest": max(v for v in (1, 2, 4, 8) if v * element <= 16 and stretch % v == 0),
         "vector_divides": lambda vector: stretch % vector == 0,
         "log2": math.log2,

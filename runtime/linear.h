@@ -24,7 +24,7 @@
 
 enum { GNF_SLAB = 2048 }; /* rows of linear's x at once where N is more than a quarter larger */
 /* Bytes of conv2d's output at once, if that is a sample or more: they stay in the L2 cache of a large GPU
- * until the tail reads them. */
+ * until the tail reads them. generator/products.py has it too. */
 enum { GNF_CONV_SLAB = 32 << 20 };
 
 /* Rows of a slab of the variant: all of N where it has no product. */

@@ -60,6 +60,22 @@ def test_same_entry_same_source(rendered):
     assert len({source for _, source in rendered}) == len({entry for entry, _ in rendered}) == len(set(rendered))
 
 
+def test_no_variant_is_another():
+    """Two of the same kernels and launches would cost a place among the few, and the tuner the same time twice."""
+    renderer = Renderer()
+    narrow = ["f32[2,3,9,9] | conv2d(5, 3) | groupnorm(1)", "f16[2,64,9,9]:nhwc | conv2d(32, 5) | groupnorm(4) | max"]
+    pooled = [
+        "f32[2,3,9,9] | conv2d(40, 9) | groupnorm(2) | maxpool2d(1) | mean(all)",
+        "bf16[2,8,9,9] | conv2d(40, 2) | groupnorm(2) | maxpool2d(2) | sum",
+    ]
+    for text in PROBLEMS + narrow + pooled:
+        problem, met = parse(text), {}
+        for variant in variants.enumerate_variants(problem, renderer.strategies):
+            kernels = [(entry, sorted(rule.items())) for rule, entry, _ in renderer.kernels(problem, variant)]
+            same = met.setdefault(repr((variant.product and variant.product.manifest, kernels)), variant.name)
+            assert same == variant.name, text
+
+
 def test_self_contained(rendered):
     for _, source in rendered:
         assert "#include" not in source and "__FILE__" not in source
@@ -341,6 +357,34 @@ def test_exact_strategy(folder):
     assert strategy.exact and [row["exact"] for row in strategy.kernels] == [False, True]
 
 
+BASE = """{#---
+[parameters]
+lines = [1, 2]
+threads = [32]
+[derived]
+half = "threads // 2"
+[limits]
+tall = "lines == 1 or half > 16"
+---#}
+"""
+
+
+def test_base_of_a_strategy(folder):
+    """Its parameters, derived names and limits come before the strategy's own, which may put others in their place."""
+    (folder / "lib/mine.cuh.j2").write_text(BASE + "// base {{ half }}\n", encoding="ascii")
+    text = FRONT.replace('about = "one"', 'about = "one"\nbase = "mine.cuh.j2"').replace("<= threads", "<= quarter * 4")
+    text = text.replace("[limits]", '[derived]\nquarter = "half // 2"\n[limits]')
+    (folder / "mine.cu.j2").write_text(text + '{% include "mine.cuh.j2" %}\n', encoding="ascii")
+    renderer, problem = Renderer(folder), parse("f32[2,4,9] | groupnorm(2)")
+    found = variants.enumerate_variants(problem, renderer.strategies)
+    assert [v.name for v in found] == ["mine.r1.t32.v1", "mine.r1.t64.v1", "mine.r2.t64.v1"]
+    assert found[2].derived == {"half": 32, "quarter": 16} and list(renderer.strategies[0].limits) == ["tall", "fits"]
+    assert renderer.kernel(problem, found[2], "")[1][-1] == "// base 32\n"
+    (folder / "lib/mine.cuh.j2").write_text("// nothing\n", encoding="ascii")
+    with pytest.raises(ValueError, match=r"mine\.cu\.j2.*mine\.cuh\.j2: no front matter"):
+        Renderer(folder)
+
+
 @pytest.mark.parametrize("name", ["rows", "kernel", "channels"])
 def test_parameters_have_names_of_their_own(folder, name):
     """One called like a size of the problem would be taken for it by the parts that a source shares."""
@@ -366,6 +410,12 @@ def test_undefined_names_are_errors(folder):
         (FRONT.replace("[limits]", "[bounds]"), "limits"),
         (FRONT.replace('cost = "threads"', ""), "cost"),
         (FRONT.replace("---#}", "#}"), "front matter"),
+        (FRONT.replace('unit = "group"', 'unit = "group"\nrole = "weights"'), "role = 'weights': allowed is tail$"),
+        (FIRST.replace('first = "conv2d"', 'first = "conv2D"'), "first = 'conv2D': allowed is conv2d"),
+        (FIRST.replace('first = "conv2d"', ""), r"\[product\]"),
+        (FIRST.replace("[product]", "[produce]"), "product"),
+        (FIRST.replace("weight_bytes", "weight_byte"), "weight_bytes"),
+        (FIRST.replace('role = "weights"', 'role = "weight"'), "role = 'weight': allowed is tail or weights$"),
     ],
 )
 def test_front_matter_error_names_the_file(folder, text, what):

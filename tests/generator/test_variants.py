@@ -3,6 +3,7 @@
 import dataclasses
 import math
 import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 from generator import render, variants
 from generator.problem import DTYPES, parse
 
+ROOT = Path(__file__).resolve().parents[2]
 STRATEGIES = variants.read_strategies()
 SHARED_MOST = 227 * 1024  # bytes a block may ask for where there is most
 MAX_KERNELS = 8  # GNF_MAX_KERNELS
@@ -230,12 +232,16 @@ def check_conv2d(text):
         assert any(v.alignment == problem.element for v in tails) and len(tails) <= 3
         assert all(v.product.manifest["weights"] == "given" and v.product.sums == 1 for v in tails)
         assert len(first) <= variants.MOST_VARIANTS + 2 * variants.FIRST and not (first and (generic or problem.strict))
+        assert generic or problem.strict or any(v.strategy.name == "conv2d_stored" for v in first)
         for v in first:
             roles = [k.get("role", "tail") for k in v.kernels]
             assert roles == sorted(roles, reverse=True) and roles[-1] == "tail" and roles.count("inputs") == 0
             assert ("weights" in roles) == (v.product.weight_bytes > 0)
             assert v.alignment in (problem.element, 4, 8, 16) and v.strategy.exact == any("exact" in k for k in v.kernels)
             assert v.product.method == "own" and v.product.weights == "each"
+            if shares := v.derived.get("shares"):  # each has channels
+                width = v.derived["teams"] * v.derived["wide"]
+                assert (shares - 1) * width < problem.channels <= shares * width and width <= 256
             names = {k["name"] for k in v.kernels if k["span"] != "none"}
             assert names and (v.product.sums == 1) == (v.strategy.name == "conv2d_stored")
     return all_found
@@ -286,6 +292,37 @@ def test_conv2d_by_words():
     assert "conv2d_fused" in strategies(x) and strategies(x, ", strict") == set()
     for other in (strategies(x, ", tf32"), strategies("f16[128,8,128,128]"), strategies("bf16[2,8,128,128]:nhwc")):
         assert "conv2d_fused" in other
+
+
+@pytest.mark.parametrize(
+    "text, shares",
+    [
+        ("f32[8,64,32,32] | conv2d(256, 3)", 1),
+        ("f32[8,64,32,32] | conv2d(300, 3)", 2),
+        ("f32[8,64,32,32] | conv2d(96, 7)", 1),  # beyond what every device has, but not beyond the most
+        ("f32[8,64,32,32] | conv2d(256, 5)", 4),
+        ("f32[8,64,32,32] | conv2d(512, 5)", 8),
+        ("f16[8,64,32,32] | conv2d(256, 7)", 4),
+        ("f32[8,3,224,224] | conv2d(64, 11, 4, 2)", 4),
+    ],
+)
+def test_weights_that_shared_memory_does_not_hold(text, shares):
+    """They come in shares of the output channels, more than every 256 would need."""
+    stored = [v for v in check_conv2d(f"{text} | groupnorm(2)") if v.strategy.name == "conv2d_stored"]
+    assert len(stored) >= variants.MOST_VARIANTS // variants.FIRST and {v.derived["shares"] for v in stored} == {shares}
+
+
+def test_each_value_of_each_parameter_is_checked():
+    """By tests/numerics: some that are the default rule's for real problems are so for none of its small ones."""
+    lines = (ROOT / "tests/numerics/conv2d_each.txt").read_text(encoding="ascii").splitlines()
+    lines = [line.split("\t") for line in lines if not line.startswith("#")]
+    checked = set()
+    for text in dict.fromkeys(text for text, _ in lines):
+        found = {v.name: v for v in variants.enumerate_variants(parse(text), STRATEGIES, most=1 << 20)}
+        for variant in [found[name] for other, name in lines if other == text]:
+            checked.update((variant.strategy.name, *parameter) for parameter in variant.parameters)
+    first = [s for s in STRATEGIES if s.first]
+    assert checked >= {(s.name, name, value) for s in first for name, values in s.parameters.items() for value in values}
 
 
 def test_strategies_that_begin_with_conv2d_share_the_places():
@@ -373,6 +410,9 @@ def test_scope_of_expressions():
     assert (scope["rows"], scope["widest"], scope["vector_divides"](8)) == (False, 4, True)
     assert variants.names(parse("f16[2,6,7]:nhwc | groupnorm(1)"))["widest"] == 2
     assert scope["round_up"](5, 4) == 8 and scope["divide_up"](5, 4) == 2 and math.isclose(scope["log2"](8), 3)
+    assert (scope["shared_anywhere"], scope["shared_most"]) == (99 * 1024, SHARED_MOST)
+    bits = re.search(r"GNF_CONV_SLAB = (\d+) << (\d+)", (ROOT / "runtime/linear.h").read_text(encoding="ascii"))
+    assert scope["conv_slab"] == int(bits[1]) << int(bits[2])
     assert not (scope["conv"] or scope["pool"] or scope["made"] or scope["linear"] or scope["mean_all"])
     assert (scope["height"], scope["width"], scope["out_height"], scope["kernel"], scope["inputs"]) == (5, 7, 5, 0, 0)
     scope = variants.names(parse("f32[2,3,9,10] | conv2d(8, 3, 2, 1, tf32) | groupnorm(4) | maxpool2d(2, 1) | mean(all)"))

@@ -1,52 +1,15 @@
 """Public bug reports as small inputs with right values (rows H01, H02, H04 to H06, H08 to H10), on every strategy.
 
-Runs the command line that GNFUSE names on the device that GNFUSE_TEST_DEVICE names (default: sim). The reference is
-NumPy's float64 or a value worked out by hand, never gnfuse's own.
+The reference is NumPy's float64 or a value worked out by hand, never gnfuse's own.
 """
-
-import json
-import os
-import subprocess
 
 import numpy as np
 import pytest
-
-GNFUSE = os.environ.get("GNFUSE", "gnfuse")
-DEVICE = os.environ.get("GNFUSE_TEST_DEVICE", "sim")
-
-
-def gnfuse(*words):
-    done = subprocess.run([GNFUSE, *words, "--device", DEVICE, "--json"], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
-
-
-def variants(problem):
-    """The first and the last of each strategy: `gnfuse check` has all of them on data of every kind (problems.txt)."""
-    by_strategy = {}
-    for v in gnfuse("kernels", problem)["variants"]:
-        by_strategy.setdefault(v["strategy"], []).append(v["name"])
-    return [name for names in by_strategy.values() for name in dict.fromkeys((names[0], names[-1]))]
-
-
-def run(problem, folder, variant, **tensors):
-    words = ["run", problem, "--variant", variant, "--out", str(folder / "y.npy")]
-    for name, value in tensors.items():
-        np.save(folder / f"{name}.npy", value)
-        words += ["--in", f"{name}={folder / name}.npy"]
-    gnfuse(*words)
-    return np.load(folder / "y.npy").astype(np.float64)
-
-
-def groupnorm(x, groups, eps=1e-5):
-    x = x.astype(np.float64)
-    g = x.reshape(x.shape[0], groups, -1)
-    y = (g - g.mean(2, keepdims=True)) / np.sqrt(g.var(2, keepdims=True) + eps)
-    return y.reshape(x.shape)
+from program import groupnorm, run, ways
 
 
 def on_every_strategy(problem, folder, want, tolerance, **tensors):
-    names = variants(problem)
+    names = ways(problem)
     assert any(n.startswith("generic") for n in names) and len(names) > 1, names
     for name in names:
         got = run(problem, folder, name, **tensors)
@@ -90,7 +53,7 @@ def test_h04_many_samples(tmp_path, samples):
     x = np.tile(np.arange(8, dtype=np.float32), samples * 2).reshape(samples, 4, 4)
     steps = [-1.527524, -1.091088, -0.654653, -0.218218, 0.218218, 0.654653, 1.091088, 1.527524]
     want = np.tile(steps, samples * 2).reshape(x.shape)
-    names = variants("f32[*,4,4] | groupnorm(2)")
+    names = ways("f32[*,4,4] | groupnorm(2)")
     for name in names if samples == 70000 else [names[0], names[-1]]:
         got = run("f32[*,4,4] | groupnorm(2)", tmp_path, name, x=x)
         assert np.abs(got - want).max() < 1e-5, name
@@ -102,7 +65,7 @@ def test_h05_empty_tensors(tmp_path, shape, tail):
     x = np.zeros(shape, np.float32)
     sizes = ",".join(map(str, shape))
     problem = f"f32[{sizes}] | groupnorm(8){tail}"
-    for name in variants(problem):
+    for name in ways(problem):
         y = run(problem, tmp_path, name, x=x)
         assert y.size == 0 and y.shape == (shape[0], 1 if tail else 32, shape[2]), name
 

@@ -1,44 +1,13 @@
-"""conv2d in front of a chain, on every way to compute it, against NumPy's float64 or values worked out by hand.
-
-Runs the command line that GNFUSE names on the device that GNFUSE_TEST_DEVICE names (default: sim).
-"""
-
-import json
-import os
-import subprocess
+"""conv2d in front of a chain, on every way to compute it, against NumPy's float64 or values worked out by hand."""
 
 import numpy as np
+from program import error, groupnorm, run, ways
 
-GNFUSE = os.environ.get("GNFUSE", "gnfuse")
-DEVICE = os.environ.get("GNFUSE_TEST_DEVICE", "sim")
 SEED = "f32[3,8,14,32] | y = conv2d(64, 3) | groupnorm(16) | tanh | hardswish | add(y) | logsumexp"
 BORDERS = "f32[1,1,14,14] | y = conv2d(3, 3, stride=2, padding=1) | groupnorm(1) | scale(0) | add(y)"
 ALONE = "f32[4,3,5,13] | conv2d(8, 3) | groupnorm(8)"
 APART = "f32[1,8,6,9] | conv2d(16, 1, 2) | groupnorm(4)"
 VISIBLE = "f32[4,4,8,9] | y = conv2d(16, 3, stride=2) | groupnorm(4) | scale(0) | add(y)"
-
-
-def gnfuse(*words):
-    done = subprocess.run([GNFUSE, *map(str, words), "--device", DEVICE, "--json"], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, (words, done.stdout, done.stderr)
-    return json.loads(done.stdout)
-
-
-def ways(problem):
-    """The first and the last variant of each strategy that the device has: `gnfuse check` runs all of them (problems.txt)."""
-    by_strategy = {}
-    for v in gnfuse("kernels", problem)["variants"]:
-        by_strategy.setdefault(v["strategy"], []).append(v["name"])
-    return [name for names in by_strategy.values() for name in dict.fromkeys((names[0], names[-1]))]
-
-
-def run(problem, folder, variant, **tensors):
-    words = ["run", problem, "--variant", variant, "--out", folder / "y.npy"]
-    for name, value in tensors.items():
-        np.save(folder / f"{name}.npy", value)
-        words += ["--in", f"{name}={folder / name}.npy"]
-    gnfuse(*words)
-    return np.load(folder / "y.npy").astype(np.float64)
 
 
 def conv2d(x, weight, bias=None, stride=1, padding=0):
@@ -48,13 +17,6 @@ def conv2d(x, weight, bias=None, stride=1, padding=0):
     patches = np.lib.stride_tricks.sliding_window_view(x, (kernel, kernel), axis=(2, 3))[:, :, ::stride, ::stride]
     y = np.einsum("ncyxij,ocij->noyx", patches, weight)
     return y if bias is None else y + bias.astype(np.float64).reshape(1, -1, 1, 1)
-
-
-def groupnorm(x, groups, gamma=None, beta=None, eps=float(np.float32(1e-5))):
-    g = x.reshape(x.shape[0], groups, -1)
-    y = ((g - g.mean(2, keepdims=True)) / np.sqrt(g.var(2, keepdims=True) + eps)).reshape(x.shape)
-    column = lambda v: np.asarray(v, np.float64).reshape(1, -1, 1, 1)  # noqa: E731
-    return y * (1 if gamma is None else column(gamma)) + (0 if beta is None else column(beta))
 
 
 def seed_chain(x, weight, bias, gamma, beta):
@@ -68,11 +30,6 @@ def layer(out, inputs, kernel, seed=1):
     rng, bound = np.random.default_rng([seed, out, inputs, kernel]), (inputs * kernel**2) ** -0.5
     draw = lambda *shape: rng.uniform(-bound, bound, shape).astype(np.float32)  # noqa: E731
     return {"weight": draw(out, inputs, kernel, kernel), "bias": draw(out)}
-
-
-def error(got, want):
-    assert got.shape == want.shape, (got.shape, want.shape)
-    return np.max(np.abs(got - want) / np.maximum(1, np.abs(want)))
 
 
 def test_the_promise(tmp_path):

@@ -1,27 +1,14 @@
-"""linear in front of a chain, on every variant of its product, against NumPy's float64.
+"""linear in front of a chain, on every variant of its product, against NumPy's float64."""
 
-Runs the command line that GNFUSE names on the device that GNFUSE_TEST_DEVICE names (default: sim).
-"""
-
-import json
-import os
 import re
-import subprocess
 
 import numpy as np
 import pytest
+from program import error, execute, gnfuse, groupnorm
 
-GNFUSE = os.environ.get("GNFUSE", "gnfuse")
-DEVICE = os.environ.get("GNFUSE_TEST_DEVICE", "sim")
 SILU = "f32[5,96] | linear(64) | groupnorm(8) | silu"
 CANCELLING = "f32[66,400] | linear(160) | groupnorm(8)"
 LABELS = "f32[3,24] | l = linear(24) | scale(0.5) | groupnorm(4) | add(x) | mul(l)"
-
-
-def gnfuse(*words, status=0):
-    done = subprocess.run([GNFUSE, *map(str, words), "--device", DEVICE, "--json"], capture_output=True, text=True, check=False)
-    assert done.returncode == status, (words, done.stdout, done.stderr)
-    return json.loads(done.stdout)
 
 
 def variants(problem):
@@ -47,14 +34,9 @@ def products(problem):
     return list(first.values())
 
 
-def run(problem, folder, variant, *words, **tensors):
+def run(problem, folder, variant, **tensors):
     """y, and what --json said."""
-    words = ["run", problem, "--variant", variant, "--check", "--out", folder / "y.npy", *words]
-    for name, value in tensors.items():
-        np.save(folder / f"{name}.npy", value)
-        words += ["--in", f"{name}={folder / name}.npy"]
-    report = gnfuse(*words)
-    return np.load(folder / "y.npy").astype(np.float64), report
+    return execute(problem, folder, "--variant", variant, "--check", **tensors)
 
 
 def linear(x, weight, bias=None):
@@ -62,18 +44,8 @@ def linear(x, weight, bias=None):
     return y if bias is None else y + bias.astype(np.float64)
 
 
-def groupnorm(x, groups, gamma=1.0, beta=0.0, eps=float(np.float32(1e-5))):
-    g = x.reshape(x.shape[0], groups, -1)
-    y = (g - g.mean(2, keepdims=True)) / np.sqrt(g.var(2, keepdims=True) + eps)
-    return y.reshape(x.shape) * gamma + beta
-
-
 def silu(v):
     return v / (1 + np.exp(-v))
-
-
-def error(got, want):
-    return np.max(np.abs(got - want) / np.maximum(1, np.abs(want)))
 
 
 def uniform(*shape, bound=1.0, seed=1):
@@ -83,7 +55,7 @@ def uniform(*shape, bound=1.0, seed=1):
 def of_random_data():
     x, weight, bias = uniform(5, 96), uniform(64, 96, bound=96**-0.5), uniform(64, bound=96**-0.5)
     gamma, beta = uniform(64, seed=2), uniform(64, seed=3)
-    want = silu(groupnorm(linear(x, weight, bias), 8, gamma.astype(np.float64), beta.astype(np.float64)))
+    want = silu(groupnorm(linear(x, weight, bias), 8, gamma, beta))
     return want, {"x": x, "weight": weight, "bias": bias, "gamma": gamma, "beta": beta}
 
 
@@ -164,13 +136,9 @@ def test_infinity_and_nan_stay_in_their_samples_and_groups(tmp_path):
 
 def test_a_weight_that_is_not_prepared(tmp_path):
     want, tensors = of_random_data()
-    words = ["run", SILU, "--each-weight", "--check", "--out", tmp_path / "y.npy"]
-    for name, value in tensors.items():
-        np.save(tmp_path / f"{name}.npy", value)
-        words += ["--in", f"{name}={tmp_path / name}.npy"]
-    report = gnfuse(*words)
+    y, report = execute(SILU, tmp_path, "--each-weight", "--check", **tensors)
     assert report["ok"] and report["prepared"] == 0 and report["flop"] == 2 * 5 * 96 * 64
-    assert error(np.load(tmp_path / "y.npy"), want) < 2e-6
+    assert error(y, want) < 2e-6
     prepared = [n for n in variants(SILU) if n.startswith("fp16x3") and ".each." not in n]
     assert gnfuse("run", SILU, "--variant", prepared[0])["prepared"] > 0
     refused = gnfuse("run", SILU, "--variant", prepared[0], "--each-weight", status=2)
