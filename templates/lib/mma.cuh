@@ -1,11 +1,8 @@
-// Matrix products of a warp: 16 rows by 8 columns, 16 of K at a time, operands of 16 bits, sums in fp32. Lane
-// l has
-//     of rows a, [16][16]     rows l / 4, l / 4 + 8, l / 4, l / 4 + 8 at K 2 * (l % 4), the same, and 8
-//     further on twice, and the next of K of columns b, [8][16]   column l / 4 at K 2 * (l % 4) and 8 further
-//     on, and the next of K of sums d, [16][8]      row l / 4 at column 2 * (l % 4) and the next, then row l
-//     / 4 + 8 at the same
-// so that four matrices of 8 rows of 16 bytes, as gnf_ldmatrix() brings them, are a, or b for two times 8
-// columns.
+// Matrix products of a warp: 16 rows by 8 columns, 16 of K at a time, operands of 16 bits, sums in fp32.
+// Of a, [16][16], lane l has rows l / 4 and l / 4 + 8 at K 2 * (l % 4) and the next, then both 8 further on;
+// of b, [8][16], column l / 4 at K 2 * (l % 4) and the next, then 8 further on;
+// of d, [16][8], row l / 4 at column 2 * (l % 4) and the next, then row l / 4 + 8 at the same.
+// So four matrices of 8 rows of 16 bytes, as gnf_ldmatrix() brings them, are a, or b for two times 8 columns.
 #ifdef GNF_SIM
 GNF_DEV uint32_t gnf_shared_offset(const void *p)
 {

@@ -7,6 +7,9 @@ SEED = "f32[3,8,14,32] | y = conv2d(64, 3) | groupnorm(16) | tanh | hardswish | 
 BORDERS = "f32[1,1,14,14] | y = conv2d(3, 3, stride=2, padding=1) | groupnorm(1) | scale(0) | add(y)"
 ALONE = "f32[4,3,5,13] | conv2d(8, 3) | groupnorm(8)"
 APART = "f32[1,8,6,9] | conv2d(16, 1, 2) | groupnorm(4)"
+EQUAL = "f32[4,8,14,32] | conv2d(64, 3) | groupnorm(16)"
+HUGE = "f32[1,24,4,5] | y = conv2d(16, 3) | tanh | groupnorm(4) | scale(0) | add(y)"
+LAST = "f32[1,1,34,36] | conv2d(64, 2) | groupnorm(1)"
 VISIBLE = "f32[4,4,8,9] | y = conv2d(16, 3, stride=2) | groupnorm(4) | scale(0) | add(y)"
 
 
@@ -73,6 +76,48 @@ def test_constant_images_give_beta(tmp_path):
     for name in ways(ALONE):
         y = run(ALONE, tmp_path, name, x=x, beta=beta, **layer(8, 3, 3))
         assert error(y, want) < 1e-4, (name, error(y, want))
+
+
+def test_equal_filters_of_constant_images_give_beta(tmp_path):
+    # Where a group's mean and its values are found in two ways, what they differ by is multiplied by 316.
+    x = np.broadcast_to(np.array([1, 0.3, 100, -1e4], np.float32).reshape(4, 1, 1, 1), (4, 8, 14, 32))
+    weight = np.repeat(np.random.default_rng(7).standard_normal((16, 8, 3, 3), np.float32), 4, axis=0)
+    for filters in (np.full((64, 8, 3, 3), 0.1, np.float32), weight):
+        for name in ways(EQUAL):
+            y = run(EQUAL, tmp_path, name, x=x, weight=filters)
+            assert np.abs(y).max() < 1e-5, (name, np.abs(y).max())
+
+
+def test_huge_weights_of_a_tiny_image(tmp_path):
+    rng = np.random.default_rng(8)
+    x, weight = rng.standard_normal((4, 8, 14, 32), np.float32), rng.uniform(-1, 1, (64, 8, 3, 3)).astype(np.float32)
+    tensors = {"x": x * np.float32(1e-32), "weight": weight * np.float32(2e32)}
+    want = groupnorm(conv2d(**tensors), 16)
+    for name in ways(EQUAL):
+        y = run(EQUAL, tmp_path, name, **tensors)
+        assert error(y, want) < 1e-5, (name, error(y, want))
+
+
+def test_sums_near_the_end_of_the_range(tmp_path):
+    # Of more input channels than one stage has; what the sums are scaled by must not take them out of fp32 on the way.
+    rng = np.random.default_rng(9)
+    tensors = {"x": rng.standard_normal((1, 24, 4, 5), np.float32) * np.float32(1e36), "weight": 0.1 * rng.choice([-1, 1], (16, 24, 3, 3))}
+    tensors["weight"] = tensors["weight"].astype(np.float32)
+    want = conv2d(**tensors)
+    for name in ways(HUGE):
+        y = run(HUGE, tmp_path, name, **tensors)
+        assert np.abs(y / want - 1).max() < 1e-4, (name, np.abs(y / want - 1).max())
+
+
+def test_all_there_is_in_the_last_column(tmp_path):
+    # The taps before the last do not see it; rounded to fp16 it would be off by a thousandth.
+    x = np.zeros((1, 1, 34, 36), np.float32)
+    x[0, 0, 13, 35] = 1 + 2**-11 + 2**-20
+    weight = np.full((64, 1, 2, 2), 0.25, np.float32)
+    want = groupnorm(conv2d(x, weight), 1)
+    for name in ways(LAST):
+        y = run(LAST, tmp_path, name, x=x, weight=weight)
+        assert error(y, want) < 1e-5, (name, error(y, want))
 
 
 def test_a_mean_of_10000(tmp_path):
