@@ -268,6 +268,14 @@ def test_any_conv2d(text):
 
 
 @pytest.mark.parametrize("layout", ["", ":nhwc"])
+@pytest.mark.parametrize("tail", [" | sum", " | maxpool2d(2) | max"])
+@pytest.mark.parametrize("out", [1, 3])
+def test_fewer_channels_than_a_vector(out, tail, layout):
+    for dtype in ("f32", "f16"):
+        check_conv2d(f"{dtype}[2,4,9,8]{layout} | conv2d({out}, 3) | groupnorm(1){tail}")
+
+
+@pytest.mark.parametrize("layout", ["", ":nhwc"])
 @pytest.mark.parametrize("tail", WINDOW_TAILS)
 @pytest.mark.parametrize("sizes, groups", [("2,6,1,1", 3), ("2,64,5,7", 4), ("1,2,600,900", 1), ("*,320,64,64", 32), ("0,1,3,1", 1)])
 def test_windows_without_conv2d(sizes, groups, layout, tail):
