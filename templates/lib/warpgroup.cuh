@@ -9,7 +9,10 @@ GNF_DEV void gnf_barrier_arrive(int name, int threads, SIMT_AT)
 {
     simt_barrier_arrive(name, threads, SIMT_HERE);
 }
-GNF_DEV void gnf_publish_to_tensor_cores() {}
+GNF_DEV void gnf_publish_to_tensor_cores()
+{
+    simt_publish_shared();
+}
 #else
 // Waits until that many threads, this one among them, have come here or to gnf_barrier_arrive().
 GNF_DEV void gnf_barrier_sync(int name, int threads)

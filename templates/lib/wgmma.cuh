@@ -15,6 +15,12 @@ GNF_DEV void gnf_wgmma_fence()
 GNF_DEV void gnf_wgmma_together(unsigned, void *const *)
 {
 }
+static __forceinline__ const unsigned char *gnf_wgmma_place(uint32_t operand, int row, int k)
+{
+    // Places are swapped by address bits 7 to 9, so a start within a row of the tile needs no more than its address.
+    const uint32_t at = operand * 16 + row * GNF_TILE_PITCH + k * 2;
+    return gnf_shared() + (at ^ (at >> 3 & 0x70));
+}
 // Computed at the wait, so that sums read before it or operands that change before it show.
 SIMT_UNCHECKED GNF_DEV void gnf_wgmma(float (&d)[64], uint32_t rows, uint32_t columns, bool add, SIMT_AT)
 {
@@ -24,6 +30,11 @@ SIMT_UNCHECKED GNF_DEV void gnf_wgmma(float (&d)[64], uint32_t rows, uint32_t co
         simt_self->deferred = new simt_deferred[MOST];
     if (simt_self->deferred_count == MOST)
         simt_fault(719, "more products in flight than the simulator keeps", SIMT_HERE);
+    const int warp = (int)(simt_self->tid.x / 32 % 4), lane = (int)simt_self->lane;
+    // The four warps share the 128 rows.
+    simt_check_published(gnf_wgmma_place(rows, warp * 16 + lane / 2, lane % 2 * 8), 16, SIMT_HERE);
+    for (int k = 0; k < GNF_WGMMA_STEP; k += 8)
+        simt_check_published(gnf_wgmma_place(columns, warp * 32 + lane, k), 16, SIMT_HERE);
     simt_self->deferred[simt_self->deferred_count++] = {d, rows, columns, add, simt_self->deferred_group};
 }
 GNF_DEV void gnf_wgmma_commit()
@@ -37,9 +48,7 @@ struct gnf_wgmma_share {
 };
 GNF_DEV float gnf_wgmma_element(uint32_t operand, int row, int k)
 {
-    // Places are swapped by address bits 7 to 9, so a start within a row of the tile needs no more than its address.
-    const uint32_t at = operand * 16 + row * GNF_TILE_PITCH + k * 2;
-    return gnf_f16_to_f32(*(const uint16_t *)(gnf_shared() + (at ^ (at >> 3 & 0x70))));
+    return gnf_f16_to_f32(*(const uint16_t *)gnf_wgmma_place(operand, row, k));
 }
 SIMT_UNCHECKED GNF_DEV void gnf_wgmma_multiply(unsigned, void *const *args)
 {

@@ -18,6 +18,9 @@ SIMT_UNCHECKED GNF_DEV void gnf_wgmma_pixels(float (&d)[64], const uint32_t (&ro
         simt_self->deferred = new simt_deferred[MOST];
     if (simt_self->deferred_count == MOST)
         simt_fault(719, "more products in flight than the simulator keeps", SIMT_HERE);
+    const unsigned char *own = gnf_shared() + (pixels + simt_self->tid.x % 128) * 16; // the four warps share them
+    simt_check_published(own, 16, SIMT_HERE);
+    simt_check_published(own + apart * 16, 16, SIMT_HERE);
     simt_deferred &one = simt_self->deferred[simt_self->deferred_count++];
     one = {d, rows[0] | (uint64_t)rows[1] << 32, pixels | (uint64_t)(uint32_t)apart << 32, add, simt_self->deferred_group};
     one.a_rest = rows[2] | (uint64_t)rows[3] << 32;

@@ -48,12 +48,22 @@ GNF_DEV uint32_t gnf_greater_halves(uint32_t a, uint32_t b)
 #endif
 // One word to shared memory, which the thread need not wait for until gnf_copied_words().
 #ifdef GNF_SIM
-GNF_DEV void gnf_copy_word(float *to, const float *from)
-{
-    *to = *from;
-}
 GNF_DEV void gnf_copied_words()
 {
+    for (int i = 0; i < simt_self->word_count; i++)
+        *simt_self->words[i].to = *simt_self->words[i].from;
+    simt_self->word_count = 0;
+}
+// Done at the wait, and a NaN until then, so that who reads before it sees.
+GNF_DEV void gnf_copy_word(float *to, const float *from)
+{
+    enum { MOST = 64 };
+    if (!simt_self->words)
+        simt_self->words = new simt_word[MOST];
+    if (simt_self->word_count == MOST) // a copy may be done early
+        gnf_copied_words();
+    *to = __uint_as_float(~0u);
+    simt_self->words[simt_self->word_count++] = {to, from};
 }
 #else
 GNF_DEV void gnf_copy_word(float *to, const float *from)

@@ -23,12 +23,19 @@ struct simt_deferred {
     int keep, group;
     uint64_t a_rest = 0; // where a is in registers
 };
+// A copy of one word into shared memory that was issued and not yet waited for.
+struct simt_word {
+    float *to;
+    const float *from;
+};
 struct simt_thread {
     uint3 tid;
     unsigned lane;
     simt_block *block;
     simt_deferred *deferred = nullptr;
     int deferred_count, deferred_group;
+    simt_word *words = nullptr;
+    int word_count;
 };
 
 // How the engine calls a kernel by the driver's void **parameters; param_sizes are compared with the cubin's.
@@ -68,6 +75,13 @@ void simt_mbar_wait(uint64_t *bar, int parity, int line, const char *file);
 void simt_async_copy(void *dst, const void *src, unsigned bytes, uint64_t *bar, int line, const char *file);
 void simt_async_store(void *dst, const void *value, unsigned bytes, uint64_t *bar, int line,
                       const char *file);
+
+// What threads wrote to shared memory is from here on for tensor cores and bulk copies: of this thread, and
+// of the block's others as far as it has come by now.
+void simt_publish_shared();
+// Tensor cores read these bytes of the block's shared memory: a fault where threads wrote and nobody
+// published.
+void simt_check_published(const void *p, unsigned bytes, int line, const char *file);
 
 // Ends the launch with a driver error (700 illegal address, 716 misaligned, 719 anything else).
 void simt_fault(int result, const char *message, int line, const char *file) __attribute__((noreturn));

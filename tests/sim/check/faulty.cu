@@ -1,4 +1,11 @@
-// One wrong program for each kind: the simulator must catch it. p has n floats, q is scratch; 256 threads.
+// One wrong program for each kind: the simulator must catch it; those named RIGHT are the next one's correct form. p has n floats, q is scratch; 256 threads.
+#include "../../../templates/lib/base.cuh"
+#include "../../../templates/lib/f16.cuh"
+#include "../../../templates/lib/tiles.cuh"
+#include "../../../templates/lib/wgmma.cuh"
+#include "../../../templates/lib/wgmma_pixels.cuh"
+#include "../../../templates/lib/warpgroup.cuh"
+#include "../../../templates/lib/words.cuh"
 #include "blocks.h"
 
 enum {
@@ -31,7 +38,22 @@ enum {
     DIVISION_BY_ZERO,
     FREED_MEMORY,
     HALF_WAIT_FOR_PREVIOUS,
+    WORDS_RIGHT,
+    WORDS_BEFORE_WAIT,
+    WORDS_NEVER_AWAITED,
+    PUBLISHED_RIGHT,
+    NOT_PUBLISHED,
+    PUBLISHED_TOO_EARLY,
+    PREVIOUS_RIGHT,
+    PREVIOUS_READ_EARLY,
+    PREVIOUS_WRITTEN_EARLY,
+    WRITER,
+    FAULT_BEFORE_WAIT,
+    PREVIOUS_COPIED_EARLY,
 };
+enum { SUM = 97920 }; // what a right form leaves
+// Who reads the zeros that all threads wrote.
+enum { WGMMA, PIXELS, BULK_COPY };
 
 __attribute__((noinline)) static float deep(int t)
 {
@@ -61,11 +83,63 @@ static void fetch(float *to, const float *from, uint64_t *bar)
     bulk_load(to, from, 1024, bar);
 }
 
+static float words(const float *p, float *s, int kind)
+{
+    const int t = (int)threadIdx.x;
+    s[t] = 0;
+    __syncthreads();
+    for (int i = 0; i < 3; i++) // more than once to one place and more than the twin keeps
+        for (int k = 0; k < 30; k++)
+            gnf_copy_word(s + t + 256 * (k % 3), p + t);
+    if (kind == WORDS_RIGHT)
+        gnf_copied_words();
+    __syncthreads();
+    const float v = s[(t + 1) % 256];
+    if (kind == WORDS_BEFORE_WAIT)
+        gnf_copied_words();
+    return v - p[(t + 1) % 256];
+}
+static float zeros(const float *p, uint64_t *bar, int kind, int reader)
+{
+    float d[64] = {};
+    float *s = (float *)shared();
+    for (int round = 0; round < 2; round++) {
+        if (kind == PUBLISHED_TOO_EARLY)
+            gnf_publish_to_tensor_cores();
+        for (int i = (int)threadIdx.x; i < 4096; i += 256)
+            s[i] = (float)-round;
+        if (kind == PUBLISHED_RIGHT)
+            gnf_publish_to_tensor_cores();
+        __syncthreads();
+        if (reader == BULK_COPY) {
+            if (threadIdx.x == 0)
+                fetch(s + 32, p, bar);
+            mbar_wait(bar, round);
+            d[0] = s[32 + threadIdx.x] - p[threadIdx.x];
+        } else {
+            const uint32_t none[4] = {};
+            gnf_wgmma_fence();
+            if (reader == WGMMA)
+                gnf_wgmma(d, gnf_wgmma_operand(s), gnf_wgmma_operand(s), false);
+            else
+                gnf_wgmma_pixels(d, none, gnf_pixels(s + 32), 128, false);
+            gnf_wgmma_commit();
+            if (reader == WGMMA)
+                gnf_wgmma_wait<0>();
+            else
+                gnf_wgmma_pixels_wait<0>();
+            gnf_wgmma_settle(d);
+        }
+        __syncthreads();
+    }
+    return d[threadIdx.x % 64] * 0.0f;
+}
+
 extern "C" __global__ void __launch_bounds__(256) faulty(int kind, float *p, int n, float *q)
 {
     float *s = (float *)shared();
     const int t = (int)threadIdx.x;
-    uint64_t *bar = (uint64_t *)(s + 512);
+    uint64_t *bar = (uint64_t *)(s + (kind >= PUBLISHED_RIGHT && kind <= PUBLISHED_TOO_EARLY ? 4096 : 512));
     if (t == 0 && kind != NEVER_INITIALISED)
         mbar_init(bar, kind == ARRIVAL_SHORT ? 2 : 1);
     switch (kind) {
@@ -194,6 +268,47 @@ extern "C" __global__ void __launch_bounds__(256) faulty(int kind, float *p, int
         break;
     case FREED_MEMORY:
         p[t] = 1;
+        break;
+    case WORDS_RIGHT:
+    case WORDS_BEFORE_WAIT:
+    case WORDS_NEVER_AWAITED:
+        q[t] = SUM + words(p, s, kind);
+        break;
+    case PUBLISHED_RIGHT:
+    case NOT_PUBLISHED:
+    case PUBLISHED_TOO_EARLY: // n says who reads
+        __syncthreads();
+        q[t] = SUM + zeros(p, bar, kind, n - 1024);
+        break;
+    case PREVIOUS_RIGHT:
+    case PREVIOUS_READ_EARLY: {
+        float *own = q + blockIdx.x * 256 + t;
+        if (kind == PREVIOUS_RIGHT)
+            wait_for_previous();
+        const float v = *own;
+        if (kind == PREVIOUS_READ_EARLY)
+            wait_for_previous();
+        *own = v;
+        break;
+    }
+    case PREVIOUS_WRITTEN_EARLY: // which the kernel before writes over
+        q[blockIdx.x * 256 + t] = SUM;
+        wait_for_previous();
+        break;
+    case WRITER: // a block writes another's, of which more than one begin early
+        wait_for_previous();
+        q[(gridDim.x - 1 - blockIdx.x) * 256 + t] = n == 1024 ? 1 : SUM;
+        break;
+    case PREVIOUS_COPIED_EARLY: // and what came is not looked at
+        __syncthreads();
+        if (t == 0)
+            fetch(s, q + blockIdx.x * 256, bar);
+        mbar_wait(bar, 0);
+        wait_for_previous();
+        break;
+    case FAULT_BEFORE_WAIT:
+        p[-1 - t] = 1;
+        wait_for_previous();
         break;
     case HALF_WAIT_FOR_PREVIOUS:
         if (t < 128)

@@ -1,6 +1,7 @@
 /* Runs one test kernel once and says what came of it: simcase KERNEL KIND [grid=N cluster=N cooperative=1
- * programmatic=1 target=N n=N seeds=N freed=1], target of its PTX. Prints for each seed "seed S: result R,
- * after A, sum right|wrong, q ...". */
+ * programmatic=1 target=N n=N shared=N seeds=N freed=1 before=N times=N graph=1], target of its PTX, before a
+ * kind that is launched so many times before, graph to capture all that. Prints for each seed "seed S: result
+ * R, after A, sum right|wrong, q ...". */
 #include "sim.h"
 
 #define TRY(call)                                                                                            \
@@ -14,9 +15,9 @@
 
 static struct sim sim;
 static struct {
-    unsigned grid, cluster, cooperative, programmatic, target, n, seeds;
+    unsigned grid, cluster, cooperative, programmatic, target, n, shared, seeds, before, times, graph;
     int freed;
-} option = {1, 1, 0, 0, 80, 1001, 0, 0};
+} option = {1, 1, 0, 0, 80, 1001, 4096, 0, 0, 0, 0, 0};
 
 static void parse(int argc, char **argv)
 {
@@ -37,8 +38,16 @@ static void parse(int argc, char **argv)
             option.target = value;
         else if (!strcmp(key, "n"))
             option.n = value;
+        else if (!strcmp(key, "shared"))
+            option.shared = value;
         else if (!strcmp(key, "seeds"))
             option.seeds = value;
+        else if (!strcmp(key, "before"))
+            option.before = value, option.times = 1;
+        else if (!strcmp(key, "times"))
+            option.times = value;
+        else if (!strcmp(key, "graph"))
+            option.graph = value;
         else if (!strcmp(key, "freed"))
             option.freed = 1;
         else
@@ -52,10 +61,26 @@ static void one(CUfunction f, CUdeviceptr p, CUdeviceptr q, int kind, float want
     CUdeviceptr more;
     TRY(cuMemsetD8Async(q, 0, size, NULL));
     int how = (option.cooperative ? SIM_COOPERATIVE : 0) | (option.programmatic ? SIM_PROGRAMMATIC : 0);
-    struct sim_launch l = {option.grid, 256, 4096, option.cluster, how, NULL};
+    struct sim_launch l = {option.grid, 256, option.shared, option.cluster, how, NULL};
     if (option.n * 4 + 1024 > 4096 && kind == 1)
         l.shared = 1024 + option.n * 4;
-    CUresult result = sim_run(&sim, f, l, kind, p, (int)option.n, q), after;
+    CUresult result = CUDA_SUCCESS, after;
+    if (option.graph) {
+        TRY(cuStreamCreate(&l.stream, 0));
+        TRY(cuStreamBeginCapture(l.stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    }
+    for (unsigned i = 0; i < option.times && !result; i++)
+        result = sim_run(&sim, f, l, (int)option.before, p, (int)option.n, q);
+    if (!result)
+        result = sim_run(&sim, f, l, kind, p, (int)option.n, q);
+    if (option.graph) {
+        CUgraph graph;
+        CUgraphExec exec;
+        TRY(cuStreamEndCapture(l.stream, &graph));
+        TRY(cuGraphInstantiate(&exec, graph, 0));
+        for (int i = 0; i < 2; i++)
+            TRY(cuGraphLaunch(exec, l.stream));
+    }
     if (!result)
         result = sim.cuCtxSynchronize();
     after = sim.cuMemAlloc(&more, 4);

@@ -20,8 +20,37 @@ RIGHT = {
     "named barriers": ("valid 3 grid=3 n=2048 seeds=6", None),
     "matrix products": ("valid 6 grid=2 n=2048 seeds=3", None),
     "programmatic": ("valid 5 grid=3 n=2048 seeds=2 programmatic=1 target=90", None),
+    "programmatic behind another": ("valid 7 grid=5 n=2048 seeds=4 before=5 programmatic=1 target=90", None),
+    "programmatic chain in a graph": ("valid 7 grid=4 n=1024 seeds=2 before=5 times=4 programmatic=1 target=90 graph=1", None),
+    "programmatic cooperative": ("valid 7 grid=2 n=1024 seeds=2 before=5 programmatic=1 target=90 cooperative=1", None),
+    "programmatic of one block": ("valid 7 grid=1 n=1024 seeds=2 before=5 programmatic=1 target=90", None),
+}
+# The faults that follow, of kinds 29 and on, and their correct forms.
+SUM_RIGHT = r"^(?!.*Sanitizer)result 0, after 0, sum right"
+UNPUBLISHED = r"faulty: shared memory at offset \d+ of block \(0,0,0\) was written by threads and not published.*"
+EARLY = "programmatic=1 target=90 grid=5 n=1001 before=38"
+RIGHT_FORMS = {
+    "words awaited": ("faulty 29", SUM_RIGHT),
+    "published, wgmma": ("faulty 32 n=1024 shared=16448", SUM_RIGHT),
+    "published, pixels": ("faulty 32 n=1025 shared=16448", SUM_RIGHT),
+    "published, bulk copy over it": ("faulty 32 n=1026 shared=16448", SUM_RIGHT),
+    "waits for the previous, then reads": ("faulty 35 " + EARLY, SUM_RIGHT),
+    "waits, then reads, in a graph": ("faulty 35 " + EARLY + " graph=1", SUM_RIGHT),
 }
 PLAIN = {
+    "words read before the wait": ("faulty 30", r"result 0, after 0, sum wrong, q [^\n]*nan"),
+    "words never awaited": ("faulty 31", r"exits with a copy of a word in flight.*result 719"),
+    "not published, wgmma": ("faulty 33 n=1024 shared=16448", UNPUBLISHED + r"wgmma at faulty.cu:\d+.*result 719"),
+    "not published, pixels": ("faulty 33 n=1025 shared=16448", UNPUBLISHED + r"wgmma at faulty.cu:\d+.*result 719"),
+    "not published, bulk copy over it": ("faulty 33 n=1026 shared=16448", UNPUBLISHED + r"bulk copy at faulty.cu:\d+.*result 719"),
+    "published before it is written": ("faulty 34 n=1025 shared=16448", UNPUBLISHED + r"result 719"),
+    "previous read before the wait": ("faulty 36 " + EARLY, r"result 0, after 0, sum wrong, q 0"),
+    "previous read early, in a graph": ("faulty 36 " + EARLY + " graph=1", r"result 0, after 0, sum wrong, q 0"),
+    "previous written before the wait": ("faulty 37 " + EARLY + " n=1024", r"result 0, after 0, sum wrong, q 1"),
+    "previous copied before the wait": ("faulty 40 " + EARLY, r"faulty: read before the wait.*bulk copy at faulty.cu.*result 719"),
+    "fault before the wait": ("faulty 39 " + EARLY, r"illegal address, \d+ bytes before an allocation of 4004.*result 700, after 700"),
+    "fault in the kernel before": ("faulty 35 " + EARLY, r"injected fault.*result 719, after 719", {"CUDASIM_FAIL": "kernel:1=719*"}),
+    "fault behind a begun kernel": ("faulty 35 " + EARLY, r"injected fault.*result 719, after 719", {"CUDASIM_FAIL": "kernel:2=719*"}),
     "past the end": ("faulty 0", r"0 bytes past the end of an allocation of 4004.*result 700, after 700"),
     "before the start": ("faulty 1", r"illegal address, \d+ bytes before an allocation of 4004.*result 700"),
     "misaligned": ("faulty 2", r"misaligned access \(block \(0,0,0\) thread.*result 716"),
@@ -130,7 +159,7 @@ def good(run, pattern):
 def main():
     flavour, engine, kernels, simcase, simcublaslt, *cc = sys.argv[1:]
     base = environment(flavour, engine, kernels, cc)
-    cases = [(name, *case) for table in (RIGHT, PRODUCTS, TABLES[flavour]) for name, case in table.items()]
+    cases = [(name, *case) for table in (RIGHT, RIGHT_FORMS, PRODUCTS, TABLES[flavour]) for name, case in table.items()]
     failed = 0
     for name, arguments, pattern, *more in cases:
         if flavour == "tsan" and not pattern:  # it slows down with the square of the fibers

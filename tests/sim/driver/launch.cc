@@ -29,7 +29,7 @@ static int clusters(int blocks_sm, int sms, int size)
     return sms / GROUP * (GROUP * blocks_sm / size) + sms % GROUP * blocks_sm / size;
 }
 
-enum { PROGRAMMATIC_ARCH = 90 }; // the first with griddepcontrol; here a stream's order holds anyway
+enum { PROGRAMMATIC_ARCH = 90 }; // the first with griddepcontrol
 
 struct Attributes {
     dim3 cluster{1, 1, 1};
@@ -164,12 +164,22 @@ static CUresult launch(const CUlaunchConfig *c, Function *f, void **params)
     Context *context = current;
     auto loaded = f->module->loaded;
     double microseconds = made_up_microseconds(l, driver().devices[(size_t)context->device]);
-    return submit(s, [l, arguments, context, loaded, microseconds] {
+    auto begun = std::make_shared<std::shared_ptr<Early>>();
+    Work work([l, arguments, context, loaded, microseconds, begun] {
+        const std::shared_ptr<Early> early =
+            std::move(*begun); // given up where the kernel does not run after all
         if (*loaded)
-            return execute(context, l.name, words(l.grid), microseconds, [&l] { return engine_launch(l); });
+            return execute(context, l.name, words(l.grid), microseconds,
+                           [&] { return engine_launch(l, early); });
         say(l.name + ": its module was unloaded before the kernel ran");
         return context->sticky = CUDA_ERROR_ILLEGAL_ADDRESS;
     });
+    work.kernel = true;
+    if (l.programmatic)
+        work.begin = [l, arguments, loaded, begun](bool start) {
+            *begun = start && *loaded ? engine_begin(l) : nullptr;
+        };
+    return submit(s, std::move(work));
 }
 } // namespace sim
 

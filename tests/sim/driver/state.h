@@ -27,7 +27,16 @@ struct Device {
     int threads_sm = 2048, blocks_sm = 32;
 };
 
-typedef std::function<CUresult()> Work;
+// What waits in a stream.
+struct Work {
+    template <class F> Work(F f) : run(std::move(f)) {}
+    CUresult operator()() const { return run(); }
+    std::function<CUresult()> run;
+    bool kernel = false;
+    // Of a programmatic launch: true begins it before the kernel before has run, false gives up what was
+    // begun.
+    std::function<void(bool)> begin;
+};
 struct Capture {
     std::vector<Work> work;
     CUstreamCaptureMode mode;

@@ -22,7 +22,13 @@ static CUresult step(Stream *s)
     Work work = std::move(s->waiting.front());
     s->waiting.pop_front();
     ClockScope outside(nullptr); // also where work of a graph waits for another stream's
-    return work();
+    if (!work.kernel || s->waiting.empty() || !s->waiting.front().begin)
+        return work();
+    s->waiting.front().begin(true);
+    CUresult result = work();
+    if (result)
+        s->waiting.front().begin(false);
+    return result;
 }
 CUresult drain(Stream *s)
 {
@@ -213,11 +219,14 @@ CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream)
     Stream *s;
     RETURN_IF(stream_of(stream, &s));
     auto seen = std::make_shared<Seen>();
-    for (const Work &work : g->work)
-        RETURN_IF(submit(s, [work, seen] {
+    for (const Work &work : g->work) {
+        Work wrapped = work;
+        wrapped.run = [work, seen] {
             ClockScope inside(seen.get());
             return work();
-        }));
+        };
+        RETURN_IF(submit(s, std::move(wrapped)));
+    }
     return CUDA_SUCCESS;
 }
 static CUresult graph_destroy(void *handle)

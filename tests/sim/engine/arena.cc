@@ -54,12 +54,14 @@ void arena_give(Worker &w, size_t i, Block &b, unsigned bytes)
 {
     size_t room = (bytes + 1023) / 1024 * 1024, body = (room + PAGE - 1) / PAGE * PAGE;
     while (w.arenas.size() <= i)
-        w.arenas.push_back({nullptr, 0});
+        w.arenas.push_back({nullptr, 0, nullptr});
     Arena &a = w.arenas[i];
     if (a.size != body + 2 * PAGE) {
         if (a.map) {
             asan_unpoison(a.map, a.size);
             munmap(a.map, a.size);
+            if (a.published)
+                munmap(a.published, a.size - 2 * PAGE);
         }
         a.size = body + 2 * PAGE;
         a.map = (char *)mmap(nullptr, a.size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -67,8 +69,17 @@ void arena_give(Worker &w, size_t i, Block &b, unsigned bytes)
             perror("cudasim: shared memory");
             abort();
         }
-        if (body)
+        void *published = nullptr;
+        if (body) {
             mprotect(a.map + PAGE, body, PROT_READ | PROT_WRITE);
+            published = mmap(nullptr, body, PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+            if (published == MAP_FAILED) {
+                perror("cudasim: shared memory");
+                abort();
+            }
+        }
+        a.published = (unsigned char *)published;
     }
     char *p = a.map + PAGE + body - room; // ends at the guard, and begins at a multiple of 1024
     asan_unpoison(a.map + PAGE, body);
@@ -79,6 +90,7 @@ void arena_give(Worker &w, size_t i, Block &b, unsigned bytes)
     asan_poison(p + bytes, room - bytes + PAGE);
     b.shared = (unsigned char *)p;
     b.shared_bytes = bytes;
+    b.published = a.published;
     b.arena_map = a.map;
     b.arena_size = a.size;
 }

@@ -44,22 +44,12 @@ void mbar_settle(uint64_t *p)
         u.mbar.pop_back();
     }
 }
-// No sanitizer's interceptor sees this copy.
-void copy_bytes(void *to, const void *from, size_t n)
+uint64_t sum_of(const void *p, size_t n) // n is a multiple of 16
 {
-#if defined(__x86_64__)
-    __asm__ volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(n)::"memory");
-#else
-    for (size_t i = 0; i < n; i++)
-        ((volatile char *)to)[i] = ((const volatile char *)from)[i];
-#endif
-}
-bool in_shared(const Unit &u, const void *p, size_t n)
-{
-    for (const Block &b : u.blocks)
-        if ((const unsigned char *)p >= b.shared && (const unsigned char *)p + n <= b.shared + b.shared_bytes)
-            return true;
-    return false;
+    uint64_t sum = 0;
+    for (size_t i = 0; i < n / 8; i++)
+        sum = (sum ^ ((const uint64_t *)p)[i]) * 0x9e3779b97f4a7c15ull + i;
+    return sum;
 }
 void start(void *target, const void *source, const void *value, unsigned bytes, uint64_t *bar, Where at)
 {
@@ -67,7 +57,8 @@ void start(void *target, const void *source, const void *value, unsigned bytes, 
     Thread *t = me->current;
     if (((uintptr_t)target | (uintptr_t)source | bytes) & 15)
         fail_here(716, at, "asynchronous copy not in multiples of 16 bytes");
-    if (!in_shared(u, target, bytes))
+    Block *b = block_with(u, target, bytes);
+    if (!b)
         fail_here(700, at, "asynchronous copy: destination outside shared memory");
     if (source && !memory_contains(source, bytes))
         fail_here(700, at, "asynchronous copy: source not inside one allocation");
@@ -77,6 +68,8 @@ void start(void *target, const void *source, const void *value, unsigned bytes, 
     for (Async &a : u.async)
         if ((char *)target < (char *)a.target + a.bytes && (char *)a.target < (char *)target + bytes)
             fail_here(719, at, "two asynchronous copies in flight to one place");
+    if (source)
+        publish_check(*b, target, bytes, at);
     Async a{target, source, bytes, bar, {}, t, at};
     if (value)
         copy_bytes(a.value, value, bytes);
@@ -105,12 +98,23 @@ void async_finish(Unit &u, size_t i)
         tsan_release(a.bar);
     }
     copy_bytes(a.target, a.source ? a.source : a.value, a.bytes);
+    if (a.source && !u.previous_done && u.early_reads.size() < u.early_reads.capacity())
+        u.early_reads.push_back({a.source, a.bytes, sum_of(a.source, a.bytes), a.by, a.at});
+    publish_copied(*block_with(u, a.target, a.bytes), a.target, a.bytes);
     if (was)
         __tsan_switch_to_fiber(was, TSAN_NO_SYNC);
     Mbar *m = (Mbar *)a.bar;
     m->bytes = m->bytes - (int)a.bytes;
     u.progress++;
     mbar_settle(a.bar);
+}
+void async_check_early_reads(Unit &u)
+{
+    for (const EarlyRead &r : u.early_reads)
+        if (sum_of(r.source, r.bytes) != r.sum)
+            return fail(u, 719,
+                        "read before the wait for the kernel before what that kernel then wrote (%s, %s)",
+                        place(r.by).c_str(), words(r.at).c_str());
 }
 bool async_any_into(Unit &u, const Block &b)
 {

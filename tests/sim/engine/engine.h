@@ -2,6 +2,7 @@
 #pragma once
 #include "../simt_abi.h"
 #include <cstddef>
+#include <memory>
 #include <string>
 
 namespace sim
@@ -19,8 +20,15 @@ struct Outcome {
     int result = 0;
     std::string message;
 };
-// Runs a launch to its end; launches of several callers follow one another.
-Outcome engine_launch(const Launch &launch);
+// Blocks of a programmatic launch that have come to their wait for the kernel before and stay there. To
+// destroy it without a launch is to forget them.
+struct Early;
+// Begins the first block, the last and one in between, for the caller to run the kernel before then. The
+// parameters must stay where they are. Null: none was begun.
+std::shared_ptr<Early> engine_begin(const Launch &launch);
+// Runs a launch to its end; launches of several callers follow one another. `early`: what was begun of it, or
+// null.
+Outcome engine_launch(const Launch &launch, const std::shared_ptr<Early> &early);
 // The schedule of later launches; 0 is linear order. Begins as CUDASIM_SEED, else random.
 void engine_seed(uint64_t seed);
 

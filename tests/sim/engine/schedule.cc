@@ -102,6 +102,8 @@ void block_at(Thread *t, Where at, const char *note, long n1, long n2, uint64_t 
     Block &b = *t->home;
     if (t->deferred_count)
         fail_here(719, {"exit", nullptr, 0}, "a thread exits with a wgmma in flight");
+    if (t->word_count)
+        fail_here(719, {"exit", nullptr, 0}, "a thread exits with a copy of a word in flight");
     if (u.launch->programmatic && !t->waited_for_previous)
         fail_here(719, {"exit", nullptr, 0},
                   "a programmatic launch, and a thread exits without having waited for the kernel before");

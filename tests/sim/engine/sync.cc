@@ -81,9 +81,15 @@ static void check_mask(const Thread *t, uint32_t mask, Where at)
 } // namespace sim
 
 extern "C" {
-void simt_wait_for_previous(int, const char *)
+void simt_wait_for_previous(int line, const char *file)
 {
-    static_cast<Thread *>(simt_self)->waited_for_previous = true;
+    Thread *t = me->current;
+    Unit &u = me->unit;
+    t->waited_for_previous = true;
+    if (u.previous_done)
+        return;
+    u.parked.push_back(t);
+    block_at(t, {"the wait for the kernel before", file, line});
 }
 void simt_barrier(int id, int count, int line, const char *file)
 {

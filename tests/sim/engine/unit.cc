@@ -38,6 +38,7 @@ static void begin_block(Unit &u, Block &b, unsigned index, uint64_t number)
     b.live = (int)b.nthreads;
     b.ready_warps = 0;
     b.started = false;
+    publish_begin(b);
     memset((void *)b.warps, 0, b.nwarps * sizeof *b.warps);
     memset((void *)b.barriers, 0, sizeof b.barriers);
     if (rank == 0)
@@ -49,7 +50,8 @@ static void begin_thread(Unit &u, Block &b, Thread &t, unsigned k, const Fiber &
     t.tid = {k % d.x, k / d.x % d.y, k / d.x / d.y};
     t.lane = k & 31;
     t.block = &b;
-    t.deferred_count = t.deferred_group = 0;
+    t.deferred_count = t.deferred_group = t.word_count = 0;
+    t.publish_round = 0;
     t.home = &b;
     t.warp = k >> 5;
     t.bit = 1u << (k & 31);
@@ -68,8 +70,10 @@ static void begin_thread(Unit &u, Block &b, Thread &t, unsigned k, const Fiber &
     }
     make_ready(&t);
 }
-static void begin(Worker &w, Unit &u, const Launch &l, uint64_t first_block, unsigned nblocks, uint64_t seed)
+static void begin(Worker &w, const Launch &l, uint64_t first_block, unsigned nblocks, uint64_t seed,
+                  bool early)
 {
+    Unit &u = w.unit;
     unsigned nthreads = volume(l.block);
     size_t all = (size_t)nblocks * nthreads;
     // from lane-by-lane mixing to a warp that runs as far as it can, which is what exposes missing barriers
@@ -91,9 +95,16 @@ static void begin(Worker &w, Unit &u, const Launch &l, uint64_t first_block, uns
     u.async.clear();
     u.mbar.clear();
     u.pollers.clear();
+    u.parked.clear();
+    u.early_reads.clear();
+    u.previous_done = !early;
     u.async.reserve(all); // nothing may grow while a fiber runs
     u.mbar.reserve(all);
     u.pollers.reserve(all);
+    if (early) {
+        u.parked.reserve(all);
+        u.early_reads.reserve(all);
+    }
     if (__tsan_create_fiber && !w.copy_engine) {
         w.copy_engine = __tsan_create_fiber(0);
         __tsan_set_fiber_name(w.copy_engine, "copy engine");
@@ -113,10 +124,10 @@ static void begin(Worker &w, Unit &u, const Launch &l, uint64_t first_block, uns
     }
 }
 
-void run_unit(Worker &w, const Launch &l, uint64_t first_block, unsigned nblocks, uint64_t seed)
+// Until all have exited, or nothing goes on before the kernel before has ended.
+static void go(Worker &w)
 {
     Unit &u = w.unit;
-    begin(w, u, l, first_block, nblocks, seed);
     tsan_release(&u.launch);
     w.busy = true;
     uint64_t seen = ~0ull;
@@ -143,17 +154,50 @@ void run_unit(Worker &w, const Launch &l, uint64_t first_block, unsigned nblocks
             for (Thread *t : u.pollers)
                 make_ready(t);
             u.pollers.clear();
+        } else if (!u.parked.empty()) {
+            break;
         } else {
             fail(u, 702, "%s", deadlock_words(u).c_str());
         }
     }
     w.busy = false;
     simt_self = nullptr;
-    if (volume(l.cluster) > 1)
+}
+static void end(Worker &w)
+{
+    Unit &u = w.unit;
+    if (volume(u.launch->cluster) > 1)
         for (Block &b : u.blocks)
             arena_close(b, true);
     if (u.failed)
         fibers_drop(w, u);
     tsan_acquire(&u.live);
+}
+void run_unit(Worker &w, const Launch &l, uint64_t first_block, unsigned nblocks, uint64_t seed)
+{
+    begin(w, l, first_block, nblocks, seed, false);
+    go(w);
+    end(w);
+}
+void begin_unit(Worker &w, const Launch &l, uint64_t first_block, unsigned nblocks, uint64_t seed)
+{
+    begin(w, l, first_block, nblocks, seed, true);
+    go(w);
+}
+void finish_unit(Worker &w)
+{
+    Unit &u = w.unit;
+    u.previous_done = true;
+    async_check_early_reads(u);
+    for (Thread *t : u.parked)
+        make_ready(t);
+    u.parked.clear();
+    go(w);
+    end(w);
+}
+void drop_unit(Worker &w)
+{
+    w.unit.failed = true; // its fibers are abandoned as after a fault
+    end(w);
 }
 } // namespace sim

@@ -38,6 +38,7 @@ struct Thread : simt_thread {
     unsigned long long poll_seen;
     unsigned cluster_generation;
     bool cluster_arrived, cluster_waits;
+    unsigned publish_round;
     bool waited_for_previous; // as each thread of a programmatic launch must
     void *argument;
 };
@@ -81,6 +82,11 @@ struct Block : simt_block {
     Barrier barriers[BARRIERS];
     char *arena_map;
     size_t arena_size;
+    // Shared memory as tensor cores and bulk copies may see it: what they wrote and what threads published.
+    unsigned char *published;
+    bool publishing; // else all of that is fresh
+    bool behind;     // a thread published since the last snapshot
+    unsigned publishers, publishers_expected, publish_round;
 };
 
 // A copy into shared memory on its way; `value` for st.async, else `source`.
@@ -90,6 +96,14 @@ struct Async {
     unsigned bytes;
     uint64_t *bar;
     unsigned char value[16];
+    Thread *by;
+    Where at;
+};
+// What a bulk copy read before its kernel's wait for the kernel before.
+struct EarlyRead {
+    const void *source;
+    unsigned bytes;
+    uint64_t sum;
     Thread *by;
     Where at;
 };
@@ -123,6 +137,9 @@ struct Unit {
     std::vector<Async> async;
     std::vector<MbarWaiter> mbar;
     std::vector<Thread *> pollers;
+    bool previous_done;           // the kernel before
+    std::vector<Thread *> parked; // wait for it
+    std::vector<EarlyRead> early_reads;
     uint64_t progress; // changes whenever anything happens
     uint64_t seed;
     bool failed;
@@ -132,6 +149,7 @@ struct Unit {
 struct Arena {
     char *map;
     size_t size;
+    unsigned char *published;
 };
 struct Trap {
     int signal;
@@ -168,8 +186,16 @@ void thread_main(); // what a fiber runs
 // sync.cc
 void barrier_thread_exits(Thread *t);
 
+// publish.cc
+void copy_bytes(void *to, const void *from, size_t n); // that no sanitizer's interceptor sees
+Block *block_with(Unit &u, const void *p, size_t n);   // in whose shared memory the bytes lie, or null
+void publish_begin(Block &b);
+void publish_copied(Block &b, const void *p, size_t n); // a bulk copy wrote there
+void publish_check(Block &b, const void *p, size_t n, Where at);
+
 // async.cc
 void async_finish(Unit &u, size_t i);
+void async_check_early_reads(Unit &u); // fails the unit where the kernel before has changed what was read
 bool async_any_into(Unit &u, const Block &b); // fails the unit when a copy into `b` is still in flight
 void mbar_words(const Thread &t, char *text, size_t size);
 
@@ -194,4 +220,9 @@ void arena_close(Block &b, bool open);
 
 // unit.cc
 void run_unit(Worker &w, const Launch &l, uint64_t first_block, unsigned nblocks, uint64_t seed);
+// The same in two: until all threads wait for the kernel before, or for those that do; then the rest. Or to
+// give it up.
+void begin_unit(Worker &w, const Launch &l, uint64_t first_block, unsigned nblocks, uint64_t seed);
+void finish_unit(Worker &w);
+void drop_unit(Worker &w);
 } // namespace sim
