@@ -169,9 +169,13 @@ bool memory_contains(const void *v, size_t n)
 }
 std::string memory_describe(const void *v)
 {
-    std::unique_lock<std::mutex> guard(lock, std::try_to_lock);
-    if (!guard.owns_lock())
-        return "somewhere";
+    std::unique_lock<std::mutex> guard(lock, std::defer_lock);
+    // Another thread, of another unit that faults as well, is soon done; this one, if it faulted inside, never.
+    for (int tries = 0; !guard.try_lock(); tries++) {
+        if (tries == 3000)
+            return "somewhere";
+        usleep(100);
+    }
     char text[200], *start;
     const char *p = (const char *)v;
     const Region *r = find(p, &start);
