@@ -170,7 +170,8 @@ bool memory_contains(const void *v, size_t n)
 std::string memory_describe(const void *v)
 {
     std::unique_lock<std::mutex> guard(lock, std::defer_lock);
-    // Another thread, of another unit that faults as well, is soon done; this one, if it faulted inside, never.
+    // Another thread, of another unit that faults as well, is soon done; this one, if it faulted inside,
+    // never.
     for (int tries = 0; !guard.try_lock(); tries++) {
         if (tries == 3000)
             return "somewhere";
