@@ -214,8 +214,8 @@ static bool is_meant_for(const struct gnf_product *product, int64_t samples)
 
 /* Whether the last kernel's blocks may decide between the best so far and another. They say nothing of a
  * product in kernels of its own: linear's products are not compared by them, nor conv2d's strategies that
- * convolve themselves with tails of the fp32 product. The former come first in the pack: they convolve on
- * tensor cores, and fp32 FMA has a tenth of the rate. */
+ * convolve themselves with tails of the fp32 product. The former come first in the pack, since they convolve
+ * on tensor cores. */
 static bool is_comparable(const struct gnf_product *best, const struct gnf_product *product,
                           const struct gnf_problem *problem)
 {

@@ -13,7 +13,7 @@ from broken import replace_once
 from generator import variants
 from generator.render import Renderer
 from test_compiler_failures import nvrtc, wrapper  # noqa: F401 (fixtures)
-from tuning_bench import PATIENCE, SOON, TEN, Bench, group_is_gone, latest, problem, records, rows_of, write_clock
+from tuning_bench import PATIENCE, TEN, Bench, group_is_gone, latest, problem, records, rows_of, write_clock
 
 
 def with_giants(writer):
@@ -267,7 +267,7 @@ def test_budget(bench, db, tmp_path):
     start = time.monotonic()
     result = bench.run(problem(), db, "--json", "--budget", f"{budget:.3f}", name="four_hundred", clock=clock)
     seconds, one = time.monotonic() - start, report(result)
-    assert result.status == 0 and seconds < 2.5 * budget * PATIENCE, (seconds, budget, result)
+    assert result.status == 0 and seconds < 3.5 / 1.5 * budget * PATIENCE, (seconds, budget, result)
     assert one["complete"] is False and 0 < one["measured"] <= 400 and one["variant"] != "", result
     assert one["time_us"] <= one["default_us"], result
     known = latest(db)
@@ -310,7 +310,7 @@ def test_slow_compiler(bench, db, tmp_path, wrapper):  # noqa: F811
 
 @pytest.mark.parametrize("whole_group", [True, False])
 def test_interrupted(bench, db, tmp_path, whole_group):
-    """Ctrl-C: at once, with no process left, and what was measured is there for the next run."""
+    """Ctrl-C: within a second, with no process left, and what was measured is there for the next run."""
     clock = write_clock(tmp_path / "clock", bench, {5: 8}, f"hang {bench.entries(6)[0]}")
     process = bench.start(problem(), db, "--events", clock=clock)
     follow(process, f'"variant":"{bench.names()[6]}"')
@@ -318,7 +318,7 @@ def test_interrupted(bench, db, tmp_path, whole_group):
     start = time.monotonic()
     (os.killpg if whole_group else os.kill)(process.pid, signal.SIGINT)
     _, err = process.communicate(timeout=20)
-    assert process.returncode == -signal.SIGINT and time.monotonic() - start < SOON, (process.returncode, err)
+    assert process.returncode == -signal.SIGINT and time.monotonic() - start < PATIENCE, (process.returncode, err)
     assert group_is_gone(process)
     kept = latest(db)
     assert kept.keys() == set(bench.names()[:6]) and all(r["status"] in ("ok", "slow") for r in kept.values()), kept
@@ -338,7 +338,7 @@ def test_interrupted_while_compiling(bench, db, tmp_path, wrapper):  # noqa: F81
     start = time.monotonic()
     os.killpg(process.pid, signal.SIGINT)
     _, err = process.communicate(timeout=20)
-    assert process.returncode == -signal.SIGINT and time.monotonic() - start < SOON and "0 variants measured" in err, (
+    assert process.returncode == -signal.SIGINT and time.monotonic() - start < PATIENCE and "0 variants measured" in err, (
         process.returncode,
         err,
     )

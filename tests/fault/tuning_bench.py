@@ -23,7 +23,6 @@ from generator.render import Renderer  # noqa: E402
 
 # How much longer than usual everything takes.
 PATIENCE = 5 if any(name in Path(GNFUSE).read_bytes() for name in (b"__asan_init", b"__tsan_init")) else 1
-SOON = 5  # seconds: long for a busy machine, nothing beside the half minute that a kernel that hangs is given
 CHAIN = "groupnorm(2) | mish"  # not among the shipped problems: a pack of a test has all its variants
 TEN = 10
 

@@ -42,7 +42,7 @@ COMMON = [
 # a misaligned access ends in an illegal instruction: the engine makes CUDA_ERROR_MISALIGNED_ADDRESS of it
 TRAP = ["-fsanitize=alignment", "-fsanitize-undefined-trap-on-error"]
 FLAVOURS = {
-    "plain": ["-O1", *TRAP],  # -O2 runs no faster: it is the engine that takes the time
+    "plain": ["-O1", *TRAP],  # -O2 takes half as long again to compile, and runs a tenth faster
     "asan": ["-O1", *TRAP, "-fsanitize=address", "-fno-omit-frame-pointer", "-ftrivial-auto-var-init=pattern"],
     "tsan": ["-O1", "-fsanitize=thread"],
 }
